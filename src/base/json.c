@@ -1,0 +1,95 @@
+#include "base/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/file.h"
+#include <stdlib.h>
+
+const char *pawl__json_kind(const json_t *v)
+{
+    if (!v) return "nothing";
+    switch (json_typeof(v)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER: return "an integer";
+    case JSON_REAL: return "a number";
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    case JSON_NULL: return "null";
+    }
+    return "an unknown value";
+}
+
+pawl_status pawl__json_parse(const char *text, size_t n, const char *name, json_t **out, pawl_err *err)
+{
+    json_error_t e;
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    if (*out) return PAWL_OK;
+    return pawl__fail(err, PAWL_EFORMAT, "%s: not valid JSON at line %d, column %d: %s", name, e.line, e.column, e.text);
+}
+
+pawl_status pawl__json_load(const char *path, size_t max, json_t **out, pawl_err *err)
+{
+    char *text;
+    size_t n;
+    *out = NULL;
+    PAWL_TRY(pawl__file_read(path, max, &text, &n, err));
+    pawl_status s = pawl__json_parse(text, n, path, out, err);
+    free(text);
+    return s;
+}
+
+static const json_t *lookup(const json_t *obj, const char *key)
+{
+    const json_t *v = json_object_get(obj, key);
+    return v && !json_is_null(v) ? v : NULL;
+}
+
+pawl_status pawl__json_get_int(const json_t *obj, const char *key, int64_t lo, int64_t hi, int64_t *out, pawl_err *err)
+{
+    const json_t *v = lookup(obj, key);
+    if (!v) return PAWL_OK;
+    if (!json_is_integer(v))
+        return pawl__fail(err, PAWL_EFORMAT, "%s: expected an integer, found %s", key, pawl__json_kind(v));
+    int64_t i = json_integer_value(v);
+    if (i < lo || i > hi)
+        return pawl__fail(err, PAWL_EFORMAT, "%s: expected %lld to %lld, found %lld", key, (long long)lo, (long long)hi,
+                          (long long)i);
+    *out = i;
+    return PAWL_OK;
+}
+
+pawl_status pawl__json_get_num(const json_t *obj, const char *key, double lo, double hi, double *out, pawl_err *err)
+{
+    const json_t *v = lookup(obj, key);
+    if (!v) return PAWL_OK;
+    if (!json_is_number(v))
+        return pawl__fail(err, PAWL_EFORMAT, "%s: expected a number, found %s", key, pawl__json_kind(v));
+    double d = json_number_value(v);
+    if (!(d >= lo && d <= hi))
+        return pawl__fail(err, PAWL_EFORMAT, "%s: expected %g to %g, found %g", key, lo, hi, d);
+    *out = d;
+    return PAWL_OK;
+}
+
+pawl_status pawl__json_get_bool(const json_t *obj, const char *key, int *out, pawl_err *err)
+{
+    const json_t *v = lookup(obj, key);
+    if (!v) return PAWL_OK;
+    if (!json_is_boolean(v))
+        return pawl__fail(err, PAWL_EFORMAT, "%s: expected true or false, found %s", key, pawl__json_kind(v));
+    *out = json_is_true(v);
+    return PAWL_OK;
+}
+
+pawl_status pawl__json_get_str(const json_t *obj, const char *key, const char **out, pawl_err *err)
+{
+    const json_t *v = lookup(obj, key);
+    if (!v) return PAWL_OK;
+    if (!json_is_string(v))
+        return pawl__fail(err, PAWL_EFORMAT, "%s: expected a string, found %s", key, pawl__json_kind(v));
+    *out = json_string_value(v);
+    return PAWL_OK;
+}
