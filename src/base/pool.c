@@ -1,0 +1,168 @@
+/* The pool's protocol: the caller writes the job, then raises `generation`; workers that see it rise take tasks from a
+ * shared counter until none is left, then report. The caller waits for all workers' reports, so that no worker can still
+ * be looking at a job when the next one is written. */
+#include "base/pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* About 20 microseconds of looking before sleeping: longer than the gap between two kernels of a step, far shorter than a
+ * scheduler's time slice. */
+enum { SPINS = 4000 };
+
+typedef struct worker {
+    pawl_pool *pool;
+    pthread_t thread;
+    int index;
+} worker;
+
+struct pawl_pool {
+    int threads, started;
+    worker *workers; /* threads - 1 */
+    pawl_task_fn fn;
+    void *ctx;
+    int n_tasks;
+    _Alignas(64) atomic_uint generation;
+    atomic_int sleepers;
+    _Alignas(64) atomic_int next;
+    _Alignas(64) atomic_uint busy; /* workers that have not yet reported for this generation */
+    atomic_int caller_sleeps;
+    atomic_int quit;
+};
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void futex_wait(atomic_uint *word, unsigned seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+static void work(pawl_pool *p, int thread)
+{
+    for (;;) {
+        int task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+        if (task >= p->n_tasks) return;
+        p->fn(p->ctx, task, thread);
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    worker *w = arg;
+    pawl_pool *p = w->pool;
+    unsigned seen = 0;
+    for (;;) {
+        unsigned g;
+        int spins = 0;
+        while ((g = atomic_load_explicit(&p->generation, memory_order_acquire)) == seen) {
+            if (++spins < SPINS) {
+                relax();
+                continue;
+            }
+            atomic_fetch_add(&p->sleepers, 1);
+            if (atomic_load(&p->generation) == seen) futex_wait(&p->generation, seen);
+            atomic_fetch_sub(&p->sleepers, 1);
+        }
+        seen = g;
+        if (atomic_load(&p->quit)) return NULL;
+        work(p, w->index);
+        if (atomic_fetch_sub(&p->busy, 1) == 1 && atomic_load(&p->caller_sleeps)) futex_wake(&p->busy, 1);
+    }
+}
+
+pawl_status pawl__pool_create(int threads, pawl_pool **out, pawl_err *err)
+{
+    *out = NULL;
+    if (threads < 1 || threads > 1024)
+        return pawl__fail(err, PAWL_EINVAL, "thread pool: expected 1 to 1024 threads, found %d", threads);
+    pawl_pool *p = NULL;
+    if (posix_memalign((void **)&p, 64, sizeof *p)) return pawl__fail(err, PAWL_ENOMEM, "thread pool: out of memory");
+    memset(p, 0, sizeof *p);
+    p->threads = threads;
+    p->workers = calloc((size_t)threads, sizeof *p->workers);
+    if (!p->workers) {
+        free(p);
+        return pawl__fail(err, PAWL_ENOMEM, "thread pool: out of memory");
+    }
+    for (int i = 1; i < threads; i++) {
+        worker *w = &p->workers[i - 1];
+        w->pool = p;
+        w->index = i;
+        int e = pthread_create(&w->thread, NULL, worker_main, w);
+        if (e) {
+            pawl__pool_destroy(&p);
+            return pawl__fail(err, PAWL_ENOMEM, "thread pool: cannot start thread %d of %d: %s", i, threads, strerror(e));
+        }
+        p->started++;
+    }
+    *out = p;
+    return PAWL_OK;
+}
+
+static void release_workers(pawl_pool *p)
+{
+    atomic_fetch_add(&p->generation, 1);
+    if (atomic_load(&p->sleepers)) futex_wake(&p->generation, p->threads);
+}
+
+void pawl__pool_destroy(pawl_pool **pp)
+{
+    pawl_pool *p = *pp;
+    if (!p) return;
+    atomic_store(&p->quit, 1);
+    release_workers(p);
+    for (int i = 0; i < p->started; i++) pthread_join(p->workers[i].thread, NULL);
+    free(p->workers);
+    free(p);
+    *pp = NULL;
+}
+
+int pawl__pool_threads(const pawl_pool *p)
+{
+    return p->threads;
+}
+
+void pawl__pool_run(pawl_pool *p, int n_tasks, pawl_task_fn fn, void *ctx)
+{
+    if (!p || p->threads == 1 || n_tasks <= 1) {
+        for (int i = 0; i < n_tasks; i++) fn(ctx, i, 0);
+        return;
+    }
+    p->fn = fn;
+    p->ctx = ctx;
+    p->n_tasks = n_tasks;
+    atomic_store(&p->next, 0);
+    atomic_store(&p->busy, (unsigned)p->started);
+    release_workers(p);
+    work(p, 0);
+    unsigned left;
+    int spins = 0;
+    while ((left = atomic_load_explicit(&p->busy, memory_order_acquire)) != 0) {
+        if (++spins < SPINS) {
+            relax();
+            continue;
+        }
+        atomic_store(&p->caller_sleeps, 1);
+        if ((left = atomic_load(&p->busy)) != 0) futex_wait(&p->busy, left);
+        atomic_store(&p->caller_sleeps, 0);
+    }
+}
