@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "pawl/pawl.h"
 
 typedef struct pawl_sample_params {
     float temperature; /* below 1e-5: greedy */
@@ -15,10 +16,7 @@ typedef struct pawl_sample_params {
     float top_p;       /* >= 1: off; 0 keeps one token */
     float min_p;       /* 0: off */
     float presence, frequency, repetition; /* 0, 0, 1: off */
-    const struct {
-        int32_t id;
-        float bias;
-    } *bias;
+    const pawl_logit_bias *bias;
     size_t n_bias;
     uint64_t seed;
 } pawl_sample_params;
