@@ -18,7 +18,7 @@ static uint64_t to_bits(double d)
 /* ln 2 in two parts; the first has 32 significant bits, so its product with a small integer is exact. */
 static const double LN2_HI = 6.93147180369123816490e-01, LN2_LO = 1.90821492927058770002e-10;
 
-double pawl__log(double x)
+double pawl__ln(double x)
 {
     uint64_t shifted = to_bits(x) - 0x3fe6a09e667f3bcdull; /* sqrt(1/2) */
     int64_t e = (int64_t)shifted >> 52;
@@ -41,7 +41,7 @@ double pawl__exp(double x)
 
 double pawl__pow(double x, double y)
 {
-    return pawl__exp(y * pawl__log(x));
+    return pawl__exp(y * pawl__ln(x));
 }
 
 void pawl__sincos(double x, double *sin_out, double *cos_out)

@@ -83,7 +83,7 @@ static inline float pawl__softplusf(float x)
 /* Double precision, for sampling noise and rotary angles. */
 
 /* ln x for normal positive x. */
-double pawl__log(double x);
+double pawl__ln(double x);
 /* e^x for |x| < 700. */
 double pawl__exp(double x);
 /* x^y for x > 0. */

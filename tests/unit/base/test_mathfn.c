@@ -72,10 +72,10 @@ static void double_functions(void **state)
 {
     (void)state;
     double log_err = 0, exp_err = 0, trig_err = 0;
-    for (double x = 1e-300; x < 1e300; x *= 1.7) log_err = fmax(log_err, fabs(pawl__log(x) / log(x) - 1));
+    for (double x = 1e-300; x < 1e300; x *= 1.7) log_err = fmax(log_err, fabs(pawl__ln(x) / log(x) - 1));
     for (double x = 1e-16; x < 0.5; x *= 1.3) {
         double u = 1 - x; /* near 1, where -ln u is small: the noise's tail */
-        log_err = fmax(log_err, fabs(pawl__log(u) / log(u) - 1));
+        log_err = fmax(log_err, fabs(pawl__ln(u) / log(u) - 1));
     }
     for (double x = -690; x < 690; x += 0.37) exp_err = fmax(exp_err, fabs(pawl__exp(x) / exp(x) - 1));
     for (double x = -3e5; x < 3e5; x += 0.713) {
