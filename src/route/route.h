@@ -25,15 +25,16 @@ enum {
     PAWL_TRAIT_ROW_INVARIANT = 1 << 1, /* a row's bits do not depend on the other rows or their number */
     PAWL_TRAIT_CAPTURABLE = 1 << 2,    /* may be part of a captured graph */
     PAWL_TRAIT_RETRYABLE = 1 << 3,     /* a failed run has changed nothing: the next entry may try */
-    PAWL_TRAIT_UNPROVEN = 1 << 4       /* written for a chip that was not at hand */
+    PAWL_TRAIT_UNPROVEN = 1 << 4,      /* written for a chip that was not at hand */
+    PAWL_TRAIT_TUNABLE = 1 << 5 /* m_min and m_max are a measured crossover, not a limit: a tuning file may move it */
 };
 
 typedef struct pawl_kernel {
     const char *id; /* "linear.fp8blk:avx2": op.format:where; the one name in code, log, filter, test and bench */
     pawl_op op;
     pawl_arch arch;
-    uint64_t isa;        /* every bit is needed */
-    int cc_min, cc_max;  /* CUDA: inclusive; code for one chip need not run on the next. 0, 0 on CPUs */
+    uint64_t isa;         /* every bit is needed */
+    int cc_min, cc_max;   /* CUDA: inclusive; code for one chip need not run on the next. 0, 0 on CPUs */
     int64_t m_min, m_max; /* row counts served; m_max 0 means no upper bound */
     pawl_layout wl;
     uint32_t traits;
