@@ -23,6 +23,7 @@ typedef enum pawl_op {
     PAWL_OP_KV_STORE,    /* op/attn.h       n KV heads, k head size; c cache dtype */
     PAWL_OP_ATTN,        /* op/attn.h       n query heads, k head size, x[0] KV heads; c cache dtype */
     PAWL_OP_CONV,        /* op/conv.h       n channels, k window */
+    PAWL_OP_CONV_REPLAY, /* op/conv.h       the same */
     PAWL_OP_GDN,         /* op/gdn.h        n value heads, k = dk, x[0] key heads, x[1] = dv; c state dtype */
     PAWL_OP_GDN_VERIFY,  /* op/gdn.h        the same; x[2] = 1 for a draft tree */
     PAWL_OP_GDN_REPLAY,  /* op/gdn.h        the same */
