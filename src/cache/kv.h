@@ -1,0 +1,30 @@
+/* Keys and values of all attention layers in pages of a fixed number of positions. A page number means the same positions
+ * in every layer, so one page table a sequence serves them all, the draft layer's included.
+ *
+ * Memory is reserved at creation and touched when first written. Not thread-safe: the engine thread owns it. */
+#ifndef PAWL_CACHE_KV_H
+#define PAWL_CACHE_KV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct pawl_kv pawl_kv;
+
+/* layers, kv_heads, page (positions), d (head size) >= 1, n_pages >= 0. */
+pawl_status pawl__kv_create(int64_t layers, int64_t kv_heads, int64_t page, int64_t d, int64_t n_pages, pawl_kv **out,
+                            pawl_err *err);
+void pawl__kv_destroy(pawl_kv **kv);
+
+/* A layer's keys and values: [n_pages][kv_heads][page][d]. */
+float *pawl__kv_keys(const pawl_kv *kv, int64_t layer);
+float *pawl__kv_values(const pawl_kv *kv, int64_t layer);
+
+int64_t pawl__kv_total(const pawl_kv *kv);
+int64_t pawl__kv_free(const pawl_kv *kv);
+/* Takes n pages into pages[]; PAWL_EBUSY, and none taken, when fewer are free. */
+pawl_status pawl__kv_take(pawl_kv *kv, int64_t n, int32_t *pages);
+void pawl__kv_give(pawl_kv *kv, const int32_t *pages, int64_t n);
+
+#endif
