@@ -54,9 +54,11 @@ void pawl__caps_probe(pawl_caps *out);
 /* n bytes of text in the form above. */
 pawl_status pawl__caps_parse(const char *text, size_t n, pawl_caps *out, pawl_err *err);
 void pawl__caps_print(const pawl_caps *c, pawl_buf *out);
+/* "avx2,fma": the features of a mask, comma-separated. */
+void pawl__isa_print(uint64_t isa, pawl_buf *out);
 
-/* The features up to a named level: "ref" (none), "avx2", "avx512", "amx", "neon", "native" (all). -1 when the word is
- * unknown. Used by --isa to cap what the router sees: caps.isa &= mask. */
+/* The features up to a named level: "ref" (none), "avx2", "avx512", "amx", "neon", "native" (all). PAWL_EINVAL when the
+ * word is unknown. Used by --isa to cap what the router sees: caps.isa &= mask. */
 pawl_status pawl__isa_level(const char *word, uint64_t *mask, pawl_err *err);
 
 #endif
