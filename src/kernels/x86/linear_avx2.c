@@ -1,0 +1,552 @@
+/* linear for AVX2, FMA and F16C, every weight format, with the bits of the reference: the 16 virtual lanes of op/linear.h
+ * are two registers of 8 lanes, fed in rising k; what is tiled is which outputs are computed together, never a sum.
+ *
+ * Up to 6 rows ("direct"): each weight row is streamed once and decoded in registers for all rows. More rows ("packed"):
+ * strips of 8 weight rows are decoded to f32 in an L1-sized buffer and meet all rows from there. Weights are read where
+ * they lie, unaligned, and never past the last byte of a row; nothing is written but y and the stack. */
+#include "kernels/x86/body_avx2.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "quant/codes.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+    BLOCK = 128,   /* k of one FP8 block scale */
+    STRIP = 512,   /* k that are decoded together */
+    DIRECT_M = 6,  /* rows of x a direct tile holds at most: 12 accumulators of 16 registers */
+    PACKED_N = 8,  /* weight rows decoded together: 16 KB of f32 */
+    PACKED_M = 48, /* rows of x that share them: 24 KB of lanes */
+    TILE_N = 4,
+    TASK_BYTES = 16384 /* below that a task costs more to hand out than to do */
+};
+
+/* nr rows of weights by mr rows of x over some steps of 16 k; acc[r * acc_ld + c * 16] are the lanes of row r and x c. */
+typedef struct tile {
+    const uint8_t *w[TILE_N];
+    const uint8_t *s[TILE_N]; /* block scales of NVFP4 and MXFP4 */
+    const float *x[DIRECT_M];
+    int64_t steps;
+    float *acc;
+    int64_t acc_ld;
+} tile;
+
+/* 2^(e-127) without a branch: bit 22 makes 255 a NaN and 0 the subnormal 2^-127. */
+INLINE float e8m0(uint8_t e)
+{
+    return pawl__f32_from_bits(((uint32_t)e << 23) | ((uint32_t)((uint8_t)(e + 1) < 2) << 22));
+}
+
+INLINE int step_bytes(pawl_quant q)
+{
+    switch (q) {
+    case PAWL_Q_F32:
+        return 64;
+    case PAWL_Q_F16:
+    case PAWL_Q_BF16:
+        return 32;
+    case PAWL_Q_NVFP4:
+    case PAWL_Q_MXFP4:
+        return 8;
+    default:
+        return 16;
+    }
+}
+
+/* Whether half a step can be decoded without the other half. */
+INLINE int has_halves(pawl_quant q)
+{
+    return q == PAWL_Q_F32 || q == PAWL_Q_F16 || q == PAWL_Q_BF16;
+}
+
+INLINE __m256 decode_half(pawl_quant q, const uint8_t *p, int half)
+{
+    if (q == PAWL_Q_F32) return _mm256_loadu_ps((const float *)(const void *)(p + 32 * half));
+    __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * half));
+    if (q == PAWL_Q_F16) return _mm256_cvtph_ps(h);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* 16 e4m3 codes. As f16 bits, sign and the other 7 bits moved into place are the value times 2^-8, subnormals included
+ * (f16 has more exponents below). The NaN codes come out as 480: callers look for them first. */
+INLINE void decode_e4m3(const uint8_t *p, __m256 *lo, __m256 *hi)
+{
+    __m256i h = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
+    h = _mm256_and_si256(_mm256_slli_epi16(h, 7), _mm256_set1_epi16((short)0xbfff));
+    *lo = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_set1_ps(256.0f));
+    *hi = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), _mm256_set1_ps(256.0f));
+}
+
+/* 16 e2m1 codes times their scale. The table holds the high bytes of 0 .5 1 1.5 2 3 4 6 in f16; the low bytes are 0. */
+INLINE void decode_e2m1(const uint8_t *p, float scale, __m256 *lo, __m256 *hi)
+{
+    const __m128i high = _mm_setr_epi8(0, 0x38, 0x3c, 0x3e, 0x40, 0x42, 0x44, 0x46, (char)0x80, (char)0xb8, (char)0xbc,
+                                       (char)0xbe, (char)0xc0, (char)0xc2, (char)0xc4, (char)0xc6);
+    const __m128i nibble = _mm_set1_epi8(15);
+    __m128i b = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(b, nibble), _mm_and_si128(_mm_srli_epi16(b, 4), nibble));
+    __m128i bytes = _mm_shuffle_epi8(high, codes);
+    __m256 s = _mm256_set1_ps(scale);
+    *lo = _mm256_mul_ps(_mm256_cvtph_ps(_mm_unpacklo_epi8(_mm_setzero_si128(), bytes)), s);
+    *hi = _mm256_mul_ps(_mm256_cvtph_ps(_mm_unpackhi_epi8(_mm_setzero_si128(), bytes)), s);
+}
+
+INLINE void decode_step(pawl_quant q, const uint8_t *w, const uint8_t *s, int64_t step, __m256 *lo, __m256 *hi)
+{
+    const uint8_t *p = w + step * step_bytes(q);
+    if (q == PAWL_Q_NVFP4) {
+        decode_e2m1(p, pawl__e4m3_table[s[step]], lo, hi);
+    } else if (q == PAWL_Q_MXFP4) {
+        decode_e2m1(p, e8m0(s[step / 2]), lo, hi);
+    } else if (has_halves(q)) {
+        *lo = decode_half(q, p, 0);
+        *hi = decode_half(q, p, 1);
+    } else {
+        decode_e4m3(p, lo, hi);
+    }
+}
+
+/* The inner loop; q, nr and mr are constants where it is inlined, so that the arrays become registers. */
+INLINE void strip(const pawl_quant q, const int nr, const int mr, const tile *t)
+{
+    __m256 a[12][2];
+#pragma GCC unroll 12
+    for (int i = 0; i < nr * mr; i++) {
+        const float *acc = t->acc + (i / mr) * t->acc_ld + (i % mr) * 16;
+        a[i][0] = _mm256_loadu_ps(acc);
+        a[i][1] = _mm256_loadu_ps(acc + 8);
+    }
+    for (int64_t step = 0; step < t->steps; step++) {
+        if (has_halves(q) && nr > 1) {
+            /* half by half, and each x once for all rows of weights: 12 accumulators leave 4 registers */
+#pragma GCC unroll 2
+            for (int half = 0; half < 2; half++) {
+                __m256 w[TILE_N];
+#pragma GCC unroll 4
+                for (int r = 0; r < nr; r++) w[r] = decode_half(q, t->w[r] + step * step_bytes(q), half);
+#pragma GCC unroll 6
+                for (int c = 0; c < mr; c++) {
+                    __m256 x = _mm256_loadu_ps(t->x[c] + 16 * step + 8 * half);
+#pragma GCC unroll 4
+                    for (int r = 0; r < nr; r++) a[r * mr + c][half] = _mm256_fmadd_ps(w[r], x, a[r * mr + c][half]);
+                }
+            }
+        } else {
+#pragma GCC unroll 4
+            for (int r = 0; r < nr; r++) {
+                __m256 lo, hi;
+                decode_step(q, t->w[r], t->s[r], step, &lo, &hi);
+#pragma GCC unroll 6
+                for (int c = 0; c < mr; c++) {
+                    const float *x = t->x[c] + 16 * step;
+                    a[r * mr + c][0] = _mm256_fmadd_ps(lo, _mm256_loadu_ps(x), a[r * mr + c][0]);
+                    a[r * mr + c][1] = _mm256_fmadd_ps(hi, _mm256_loadu_ps(x + 8), a[r * mr + c][1]);
+                }
+            }
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < nr * mr; i++) {
+        float *acc = t->acc + (i / mr) * t->acc_ld + (i % mr) * 16;
+        _mm256_storeu_ps(acc, a[i][0]);
+        _mm256_storeu_ps(acc + 8, a[i][1]);
+    }
+}
+
+/* The tile shapes in use: enough accumulators in flight to hide the latency of fma, few enough to stay in registers. */
+INLINE void strip_shape(const pawl_quant q, int nr, int mr, const tile *t)
+{
+    switch (nr * 8 + mr) {
+    case 4 * 8 + 1:
+        strip(q, 4, 1, t);
+        break;
+    case 2 * 8 + 1:
+        strip(q, 2, 1, t);
+        break;
+    case 2 * 8 + 2:
+        strip(q, 2, 2, t);
+        break;
+    case 2 * 8 + 3:
+        strip(q, 2, 3, t);
+        break;
+    case 1 * 8 + 1:
+        strip(q, 1, 1, t);
+        break;
+    case 1 * 8 + 2:
+        strip(q, 1, 2, t);
+        break;
+    case 1 * 8 + 3:
+        strip(q, 1, 3, t);
+        break;
+    case 1 * 8 + 4:
+        strip(q, 1, 4, t);
+        break;
+    case 1 * 8 + 5:
+        strip(q, 1, 5, t);
+        break;
+    default:
+        strip(q, 1, 6, t);
+        break;
+    }
+}
+
+static void strip_f32(int nr, int mr, const tile *t)
+{
+    strip_shape(PAWL_Q_F32, nr, mr, t);
+}
+
+static void strip_f16(int nr, int mr, const tile *t)
+{
+    strip_shape(PAWL_Q_F16, nr, mr, t);
+}
+
+static void strip_bf16(int nr, int mr, const tile *t)
+{
+    strip_shape(PAWL_Q_BF16, nr, mr, t);
+}
+
+static void strip_e4m3(int nr, int mr, const tile *t)
+{
+    strip_shape(PAWL_Q_FP8TEN, nr, mr, t);
+}
+
+static void strip_nvfp4(int nr, int mr, const tile *t)
+{
+    strip_shape(PAWL_Q_NVFP4, nr, mr, t);
+}
+
+static void strip_mxfp4(int nr, int mr, const tile *t)
+{
+    strip_shape(PAWL_Q_MXFP4, nr, mr, t);
+}
+
+static void strip_any(pawl_quant q, int nr, int mr, const tile *t)
+{
+    switch (q) {
+    case PAWL_Q_F32:
+        strip_f32(nr, mr, t);
+        break;
+    case PAWL_Q_F16:
+        strip_f16(nr, mr, t);
+        break;
+    case PAWL_Q_BF16:
+        strip_bf16(nr, mr, t);
+        break;
+    case PAWL_Q_NVFP4:
+        strip_nvfp4(nr, mr, t);
+        break;
+    case PAWL_Q_MXFP4:
+        strip_mxfp4(nr, mr, t);
+        break;
+    default:
+        strip_e4m3(nr, mr, t);
+        break;
+    }
+}
+
+static int is_fp8(pawl_quant q)
+{
+    return q == PAWL_Q_FP8BLK || q == PAWL_Q_FP8TEN || q == PAWL_Q_FP8CH;
+}
+
+static int is_fp4(pawl_quant q)
+{
+    return q == PAWL_Q_NVFP4 || q == PAWL_Q_MXFP4;
+}
+
+/* Codes of row n from k on; k is a multiple of 16. */
+static const uint8_t *codes_at(const pawl_wmat *w, int64_t n, int64_t k)
+{
+    return (const uint8_t *)w->data + n * w->ld + k / 16 * step_bytes(w->q);
+}
+
+static const uint8_t *bscale_at(const pawl_wmat *w, int64_t n, int64_t k)
+{
+    return is_fp4(w->q) ? w->bscale + n * w->scale_ld + (w->q == PAWL_Q_NVFP4 ? k / 16 : k / 32) : NULL;
+}
+
+static float block_scale(const pawl_wmat *w, int64_t n, int64_t k)
+{
+    return w->scale[(w->row0 + n) / BLOCK * w->scale_ld + k / BLOCK];
+}
+
+/* The codes after the last full 16, rem < 16. FP4 formats have none. */
+static void decode_tail(pawl_quant q, const uint8_t *p, int rem, float *out)
+{
+    for (int i = 0; i < rem; i++) {
+        uint16_t h = 0;
+        if (q == PAWL_Q_F32) {
+            memcpy(&out[i], p + 4 * i, 4);
+        } else if (is_fp8(q)) {
+            out[i] = pawl__e4m3_table[p[i]];
+        } else {
+            memcpy(&h, p + 2 * i, 2);
+            out[i] = q == PAWL_Q_F16 ? _cvtsh_ss(h) : pawl__bf16_decode(h);
+        }
+    }
+}
+
+static int has_nan_e4m3(const uint8_t *p, int64_t n)
+{
+    const __m128i abs = _mm_set1_epi8(0x7f);
+    __m128i max = _mm_setzero_si128();
+    for (int64_t i = 0; i < n; i += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + i));
+        max = _mm_max_epu8(max, _mm_and_si128(v, abs));
+    }
+    return _mm_movemask_epi8(_mm_cmpeq_epi8(max, abs));
+}
+
+/* k codes of row n from k0 on (a multiple of 16) as f32, block scales of FP4 applied. */
+static void decode_strip(const pawl_wmat *w, int64_t n, int64_t k0, int64_t k, float *out)
+{
+    const uint8_t *p = codes_at(w, n, k0), *s = bscale_at(w, n, k0);
+    int64_t steps = k / 16;
+    if (is_fp8(w->q) && has_nan_e4m3(p, steps * 16)) {
+        for (int64_t i = 0; i < k; i++) out[i] = pawl__e4m3_table[p[i]];
+        return;
+    }
+    for (int64_t i = 0; i < steps; i++) {
+        __m256 lo, hi;
+        switch (w->q) {
+        case PAWL_Q_F32:
+            decode_step(PAWL_Q_F32, p, s, i, &lo, &hi);
+            break;
+        case PAWL_Q_F16:
+            decode_step(PAWL_Q_F16, p, s, i, &lo, &hi);
+            break;
+        case PAWL_Q_BF16:
+            decode_step(PAWL_Q_BF16, p, s, i, &lo, &hi);
+            break;
+        case PAWL_Q_NVFP4:
+            decode_step(PAWL_Q_NVFP4, p, s, i, &lo, &hi);
+            break;
+        case PAWL_Q_MXFP4:
+            decode_step(PAWL_Q_MXFP4, p, s, i, &lo, &hi);
+            break;
+        default:
+            decode_step(PAWL_Q_FP8TEN, p, s, i, &lo, &hi);
+            break;
+        }
+        _mm256_storeu_ps(out + 16 * i, lo);
+        _mm256_storeu_ps(out + 16 * i + 8, hi);
+    }
+    decode_tail(w->q, p + steps * step_bytes(w->q), (int)(k % 16), out + 16 * steps);
+}
+
+/* The last k % 16 elements: one fma for each lane that has one. wt: [nr] rows of decoded weights, x: at the tail. */
+static void tail_lanes(int nr, int mr, const float *wt, int64_t wt_ld, const float *const *x, int rem, float *acc,
+                       int64_t acc_ld)
+{
+    for (int r = 0; r < nr; r++)
+        for (int c = 0; c < mr; c++)
+            for (int i = 0; i < rem; i++) {
+                float *a = &acc[r * acc_ld + c * 16 + i];
+                *a = fmaf(wt[r * wt_ld + i], x[c][i], *a);
+            }
+}
+
+/* acc = fma(p, scale of the row, acc) on all lanes. */
+static void add_scaled(int nr, int mr, const float *p, const float *scale, float *acc, int64_t acc_ld)
+{
+    for (int r = 0; r < nr; r++) {
+        __m256 s = _mm256_set1_ps(scale[r]);
+        for (int i = 0; i < mr * 16; i += 8) {
+            float *a = acc + r * acc_ld + i;
+            _mm256_storeu_ps(a, _mm256_fmadd_ps(_mm256_loadu_ps(p + r * mr * 16 + i), s, _mm256_loadu_ps(a)));
+        }
+    }
+}
+
+static float reduce(const float *acc)
+{
+    __m256 v = _mm256_add_ps(_mm256_loadu_ps(acc), _mm256_loadu_ps(acc + 8));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* Lanes of output n for rows j0 .. j0+mr-1 become y. */
+static void finish(const linear_part *p, int64_t n, int64_t j0, int64_t mr, const float *acc)
+{
+    const pawl_wmat *w = p->w;
+    for (int64_t c = 0; c < mr; c++) {
+        float v = reduce(acc + c * 16);
+        if (w->q == PAWL_Q_FP8TEN) v *= w->scale[0];
+        if (w->q == PAWL_Q_FP8CH) v *= w->scale[n];
+        if (w->q == PAWL_Q_NVFP4) v *= w->scale2;
+        if (p->bias) v += p->bias[n];
+        p->y[(p->yrows ? p->yrows[j0 + c] : j0 + c) * p->ldy + n] = v;
+    }
+}
+
+static const float *x_row(const linear_part *p, int64_t j)
+{
+    return p->x + (p->xrows ? p->xrows[j] : j) * p->ldx;
+}
+
+/* k elements from k0 on of nr rows of codes meet mr rows of x (pointers to their element 0). */
+static void direct_strip(const pawl_wmat *w, int64_t n, int nr, const float *const *x, int mr, int64_t k0, int64_t k,
+                         float *acc)
+{
+    tile t = {.steps = k / 16, .acc = acc, .acc_ld = mr * 16};
+    pawl_quant q = w->q;
+    float decoded[TILE_N][STRIP];
+    int nan = 0, rem = (int)(k % 16);
+    for (int c = 0; c < mr; c++) t.x[c] = x[c] + k0;
+    for (int r = 0; r < nr; r++) {
+        t.w[r] = codes_at(w, n + r, k0);
+        t.s[r] = bscale_at(w, n + r, k0);
+        nan |= is_fp8(q) && has_nan_e4m3(t.w[r], t.steps * 16);
+        if (rem) decode_tail(q, t.w[r] + t.steps * step_bytes(q), rem, decoded[r]);
+    }
+    if (nan) {
+        for (int r = 0; r < nr; r++) {
+            decode_strip(w, n + r, k0, k, decoded[r]);
+            t.w[r] = (const uint8_t *)decoded[r];
+        }
+        strip_f32(nr, mr, &t);
+    } else {
+        strip_any(q, nr, mr, &t);
+    }
+    if (rem) {
+        for (int c = 0; c < mr; c++) t.x[c] += t.steps * 16;
+        tail_lanes(nr, mr, nan ? &decoded[0][t.steps * 16] : decoded[0], STRIP, t.x, rem, acc, mr * 16);
+    }
+}
+
+static void direct_tile(const linear_part *p, int64_t n, int nr, int64_t j0, int mr)
+{
+    const pawl_wmat *w = p->w;
+    const float *x[DIRECT_M];
+    float acc[12 * 16] = {0}, part[12 * 16], scale[TILE_N];
+    for (int c = 0; c < mr; c++) x[c] = x_row(p, j0 + c);
+    int64_t strip_k = w->q == PAWL_Q_FP8BLK ? BLOCK : is_fp8(w->q) ? STRIP : w->k;
+    for (int64_t k0 = 0; k0 < w->k; k0 += strip_k) {
+        int64_t k = w->k - k0 < strip_k ? w->k - k0 : strip_k;
+        if (w->q != PAWL_Q_FP8BLK) {
+            direct_strip(w, n, nr, x, mr, k0, k, acc);
+            continue;
+        }
+        for (int r = 0; r < nr; r++) scale[r] = block_scale(w, n + r, k0);
+        memset(part, 0, (size_t)(nr * mr) * 16 * sizeof *part);
+        direct_strip(w, n, nr, x, mr, k0, k, part);
+        add_scaled(nr, mr, part, scale, acc, mr * 16);
+    }
+    for (int r = 0; r < nr; r++) finish(p, n + r, j0, mr, acc + r * mr * 16);
+}
+
+static void direct(const linear_part *p, int64_t n0, int64_t n1, int64_t j0, int mr)
+{
+    int most = mr == 1 ? 4 : mr == 2 || (mr == 3 && has_halves(p->w->q)) ? 2 : 1;
+    for (int64_t n = n0; n < n1;) {
+        int nr = n1 - n >= most ? most : 1;
+        direct_tile(p, n, nr, j0, mr);
+        n += nr;
+    }
+}
+
+/* A tile of decoded weights, [nr][STRIP], over k elements: lanes at acc[r * acc_ld + c * 16]. */
+static void packed_tile(const float *w, int nr, const float *const *x, int mr, int64_t k, float *acc, int64_t acc_ld)
+{
+    tile t = {.steps = k / 16, .acc = acc, .acc_ld = acc_ld};
+    for (int r = 0; r < nr; r++) t.w[r] = (const uint8_t *)(w + r * STRIP);
+    for (int c = 0; c < mr; c++) t.x[c] = x[c];
+    strip_f32(nr, mr, &t);
+    if (k % 16) {
+        for (int c = 0; c < mr; c++) t.x[c] += t.steps * 16;
+        tail_lanes(nr, mr, w + t.steps * 16, STRIP, t.x, (int)(k % 16), acc, acc_ld);
+    }
+}
+
+/* The same for FP8 blocks: each 128 k of the strip is summed by itself and then scaled. */
+static void packed_blocks(const pawl_wmat *wm, int64_t n, int64_t k0, const float *w, int nr, const float *const *x,
+                          int mr, int64_t k, float *acc, int64_t acc_ld)
+{
+    float part[2 * 3 * 16], scale[2];
+    const float *xb[3];
+    for (int64_t b = 0; b < k; b += BLOCK) {
+        for (int r = 0; r < nr; r++) scale[r] = block_scale(wm, n + r, k0 + b);
+        for (int c = 0; c < mr; c++) xb[c] = x[c] + b;
+        memset(part, 0, (size_t)(nr * mr) * 16 * sizeof *part);
+        packed_tile(w + b, nr, xb, mr, k - b < BLOCK ? k - b : BLOCK, part, mr * 16);
+        add_scaled(nr, mr, part, scale, acc, acc_ld);
+    }
+}
+
+static void packed(const linear_part *p, int64_t n0, int64_t n1, int64_t j0, int64_t m)
+{
+    const pawl_wmat *w = p->w;
+    float decoded[PACKED_N * STRIP], acc[PACKED_N * PACKED_M * 16];
+    int64_t acc_ld = m * 16;
+    for (int64_t n = n0; n < n1; n += PACKED_N) {
+        int64_t rows = n1 - n < PACKED_N ? n1 - n : PACKED_N;
+        memset(acc, 0, (size_t)(rows * acc_ld) * sizeof *acc);
+        for (int64_t k0 = 0; k0 < w->k; k0 += STRIP) {
+            int64_t k = w->k - k0 < STRIP ? w->k - k0 : STRIP;
+            for (int64_t r = 0; r < rows; r++) decode_strip(w, n + r, k0, k, decoded + r * STRIP);
+            for (int64_t j = 0; j < m; j += 3) {
+                const float *x[3];
+                int mr = (int)(m - j < 3 ? m - j : 3);
+                for (int c = 0; c < mr; c++) x[c] = x_row(p, j0 + j + c) + k0;
+                for (int64_t r = 0; r < rows; r += 2) {
+                    int nr = rows - r < 2 ? 1 : 2;
+                    float *a = acc + r * acc_ld + j * 16;
+                    if (w->q == PAWL_Q_FP8BLK)
+                        packed_blocks(w, n + r, k0, decoded + r * STRIP, nr, x, mr, k, a, acc_ld);
+                    else
+                        packed_tile(decoded + r * STRIP, nr, x, mr, k, a, acc_ld);
+                }
+            }
+        }
+        for (int64_t r = 0; r < rows; r++) finish(p, n + r, j0, m, acc + r * acc_ld);
+    }
+}
+
+void pawl__linear_part_avx2(const linear_part *p, int64_t n0, int64_t n1)
+{
+    if (p->m <= DIRECT_M) {
+        if (p->m > 0) direct(p, n0, n1, 0, (int)p->m);
+        return;
+    }
+    for (int64_t j = 0; j < p->m; j += PACKED_M) packed(p, n0, n1, j, p->m - j < PACKED_M ? p->m - j : PACKED_M);
+}
+
+int64_t pawl__chunk_avx2(const pawl_wmat *w, int64_t m)
+{
+    int64_t row = pawl__quant_row_bytes(w->q, w->k) * (m < PACKED_M ? m : PACKED_M);
+    int64_t rows = (TASK_BYTES + row - 1) / (row > 0 ? row : 1);
+    return (rows + 15) / 16 * 16;
+}
+
+typedef struct linear_job {
+    linear_part part;
+    int64_t chunk;
+} linear_job;
+
+static void linear_task(void *ctx, int task, int thread)
+{
+    (void)thread;
+    const linear_job *job = ctx;
+    int64_t n0 = task * job->chunk, n = job->part.w->n;
+    pawl__linear_part_avx2(&job->part, n0, n - n0 < job->chunk ? n : n0 + job->chunk);
+}
+
+pawl_status pawl__linear_run_avx2(const void *args, pawl_exec *ex, pawl_err *err)
+{
+    const pawl_linear_args *a = args;
+    if (a->w->q <= PAWL_Q_NONE || a->w->q >= PAWL_QUANT_COUNT)
+        return pawl__fail(err, PAWL_EINVAL, "linear: weight format %d is unknown", (int)a->w->q);
+    if (a->ldx < a->w->k || a->ldy < a->w->n)
+        return pawl__fail(err, PAWL_EINVAL, "linear: rows of %lld and %lld floats for k=%lld, n=%lld",
+                          (long long)a->ldx, (long long)a->ldy, (long long)a->w->k, (long long)a->w->n);
+    linear_job job = {{.w = a->w, .bias = a->bias, .x = a->x, .ldx = a->ldx, .y = a->y, .ldy = a->ldy, .m = a->m},
+                      pawl__chunk_avx2(a->w, a->m)};
+    pawl__pool_run(ex->pool, (int)((a->w->n + job.chunk - 1) / job.chunk), linear_task, &job);
+    return PAWL_OK;
+}
+#endif
