@@ -56,15 +56,15 @@ static pawl_status add_stage(pawl_pretok *p, const char *pattern, size_t n, int 
         pattern = rewritten.data;
         n = rewritten.len;
     }
+    const uint32_t literal_options = PCRE2_UTF | PCRE2_LITERAL;
+    const uint32_t regex_options = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C;
     pcre2_compile_context *cc = pcre2_compile_context_create(NULL);
     int code = 0;
     PCRE2_SIZE offset = 0;
     pcre2_code *re = NULL;
     if (cc) {
         pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
-        re = pcre2_compile((PCRE2_SPTR)pattern, n,
-                           PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | (literal ? PCRE2_LITERAL : 0u), &code,
-                           &offset, cc);
+        re = pcre2_compile((PCRE2_SPTR)pattern, n, literal ? literal_options : regex_options, &code, &offset, cc);
     }
     pcre2_compile_context_free(cc);
     pawl__buf_free(&rewritten);
