@@ -3,3 +3,22 @@
 # otherwise keep the AVX2 copy for everybody.
 file(GLOB avx2_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/x86/*_avx2.c)
 set_source_files_properties(${avx2_sources} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+
+# The row-wise reference kernels a second time: the same source, hence the same bits, in AVX2 instructions. They keep
+# everything but their entries static, and which copy runs is the router's choice.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(twice act attn conv embed gdn moe_route norm rope)
+  list(TRANSFORM twice PREPEND ${CMAKE_SOURCE_DIR}/src/kernels/ref/)
+  list(TRANSFORM twice APPEND .c)
+  add_library(pawl_kernels_ref_avx2 STATIC ${twice})
+  target_compile_options(pawl_kernels_ref_avx2 PRIVATE -mavx2 -mfma)
+  target_compile_definitions(pawl_kernels_ref_avx2 PRIVATE PAWL_FOR_AVX2)
+  target_link_libraries(pawl_kernels_ref_avx2 PUBLIC pawl_kernels_ref) # their predicates
+  get_target_property(list_type pawl_kernels_list TYPE)
+  if(list_type STREQUAL "INTERFACE_LIBRARY")
+    target_link_libraries(pawl_kernels_list INTERFACE pawl_kernels_ref_avx2)
+  else()
+    target_link_libraries(pawl_kernels_list PUBLIC pawl_kernels_ref_avx2)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY PAWL_LAYERS pawl_kernels_ref_avx2)
+endif()
