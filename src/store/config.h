@@ -2,6 +2,7 @@
 #ifndef PAWL_STORE_CONFIG_H
 #define PAWL_STORE_CONFIG_H
 
+#include <stdint.h>
 #include <jansson.h>
 
 #include "base/status.h"

@@ -25,7 +25,6 @@ typedef struct pawl_tensor {
     uint32_t name_len;
     uint8_t rank;        /* 0 for a scalar */
     uint8_t dtype;       /* a pawl_dtype; PAWL_DTYPE_COUNT for a type we do not know, which only its user must refuse */
-    uint16_t file;       /* index of the file in its checkpoint, 0 for a file opened alone */
     const char *unknown; /* the type's name when it is unknown, else NULL */
     int64_t shape[PAWL_ST_MAX_RANK];
     const unsigned char *data; /* row-major; any alignment: never cast, use memcpy */
