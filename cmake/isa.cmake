@@ -12,6 +12,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(TRANSFORM twice APPEND .c)
   add_library(pawl_kernels_ref_avx2 STATIC ${twice})
   target_compile_options(pawl_kernels_ref_avx2 PRIVATE -mavx2 -mfma)
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU") # jamming two rows of the state together keeps gdn's sums out of registers
+    target_compile_options(pawl_kernels_ref_avx2 PRIVATE -fno-loop-unroll-and-jam)
+  endif()
   target_compile_definitions(pawl_kernels_ref_avx2 PRIVATE PAWL_FOR_AVX2)
   target_link_libraries(pawl_kernels_ref_avx2 PUBLIC pawl_kernels_ref) # their predicates
   get_target_property(list_type pawl_kernels_list TYPE)

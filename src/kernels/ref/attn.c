@@ -59,7 +59,7 @@ static void add_value(float *restrict o, float e, const float *restrict v, int64
 static void attend_block(const pawl_attn_args *a, const pawl_seg *seg, int64_t kv_head, const float *q, int64_t from,
                          int n, merged *out)
 {
-    float s[PAWL_ATTN_BLOCK], lanes[PAWL_LANES] = {0};
+    float s[PAWL_ATTN_BLOCK];
     out->max = -INFINITY;
     for (int j = 0; j < n; j++) {
         const float *k = a->cache_k + cache_at(a->pages, seg, from + j, a->kv_heads, kv_head, a->d);
@@ -67,8 +67,7 @@ static void attend_block(const pawl_attn_args *a, const pawl_seg *seg, int64_t k
         out->max = s[j] > out->max ? s[j] : out->max;
     }
     for (int j = 0; j < n; j++) s[j] = pawl__expf(s[j] - out->max);
-    for (int j = 0; j < n; j++) lanes[j % PAWL_LANES] += s[j];
-    out->sum = pawl__lanes_sum(lanes);
+    out->sum = pawl__lanes_total(s, n);
     memset(out->o, 0, (size_t)a->d * sizeof(float));
     for (int j = 0; j < n; j++)
         add_value(out->o, s[j], a->cache_v + cache_at(a->pages, seg, from + j, a->kv_heads, kv_head, a->d), a->d);

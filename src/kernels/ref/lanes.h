@@ -15,6 +15,17 @@ static inline float pawl__lanes_sum(const float s[PAWL_LANES])
     return (b[0] + b[2]) + (b[1] + b[3]);
 }
 
+/* Sum of a[i]. */
+static inline float pawl__lanes_total(const float *a, int64_t n)
+{
+    float s[PAWL_LANES] = {0};
+    int64_t i = 0;
+    for (; i + PAWL_LANES <= n; i += PAWL_LANES)
+        for (int l = 0; l < PAWL_LANES; l++) s[l] += a[i + l];
+    for (int l = 0; i + l < n; l++) s[l] += a[i + l];
+    return pawl__lanes_sum(s);
+}
+
 /* Sum of a[i] * b[i]. */
 static inline float pawl__lanes_dot(const float *a, const float *b, int64_t n)
 {

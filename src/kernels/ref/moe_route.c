@@ -80,14 +80,13 @@ static float total(const float *w, int64_t n)
     return sum;
 }
 
-/* e^(l - max) of the chosen into w; returns the sum over all experts in 16 lanes. 0 when every logit is -inf. */
-static float softmax_parts(const pawl_moe_route_args *a, const route_row *r, const int32_t *ids, float *w)
+/* Softmax over all experts: of the chosen into w. All zeros when every logit is -inf. */
+static void softmax(const pawl_moe_route_args *a, const route_row *r, const int32_t *ids, float *w)
 {
-    float max = largest(r->logit, a->experts), lanes[PAWL_LANES] = {0};
-    for (int64_t i = 0; i < a->top_k; i++) w[i] = exp_from(r->logit[ids[i]], max);
-    if (max == -INFINITY) return 0;
-    for (int64_t e = 0; e < a->experts; e++) lanes[e % PAWL_LANES] += exp_from(r->logit[e], max);
-    return pawl__lanes_sum(lanes);
+    float p[PAWL_REF_EXPERTS_MAX], max = largest(r->logit, a->experts);
+    for (int64_t e = 0; e < a->experts; e++) p[e] = exp_from(r->logit[e], max);
+    for (int64_t i = 0; i < a->top_k; i++) w[i] = p[ids[i]];
+    divide(w, a->top_k, max == -INFINITY ? 0 : pawl__lanes_total(p, a->experts));
 }
 
 static void make_weights(const pawl_moe_route_args *a, const route_row *r, const int32_t *ids, float *w)
@@ -95,7 +94,7 @@ static void make_weights(const pawl_moe_route_args *a, const route_row *r, const
     int64_t k = a->top_k;
     switch (a->method) {
     case PAWL_ROUTE_DEFAULT:
-        divide(w, k, softmax_parts(a, r, ids, w));
+        softmax(a, r, ids, w);
         return;
     case PAWL_ROUTE_RENORMALIZE: {
         float max = r->logit[ids[0]];
@@ -104,7 +103,7 @@ static void make_weights(const pawl_moe_route_args *a, const route_row *r, const
         return;
     }
     case PAWL_ROUTE_RENORMALIZE_NAIVE:
-        divide(w, k, softmax_parts(a, r, ids, w));
+        softmax(a, r, ids, w);
         divide(w, k, total(w, k));
         return;
     case PAWL_ROUTE_TOPK:
