@@ -17,10 +17,10 @@ typedef struct route_row {
     uint8_t taken[PAWL_REF_EXPERTS_MAX];
 } route_row;
 
-/* e^(l - max), also where both are infinite. */
-static inline float exp_from(float l, float max)
+/* l - max, also where both are infinite. */
+static inline float below(float l, float max)
 {
-    return l == max ? 1.0f : pawl__expf(l - max);
+    return l == max ? 0.0f : l - max;
 }
 
 static float largest(const float *x, int64_t n)
@@ -84,7 +84,8 @@ static float total(const float *w, int64_t n)
 static void softmax(const pawl_moe_route_args *a, const route_row *r, const int32_t *ids, float *w)
 {
     float p[PAWL_REF_EXPERTS_MAX], max = largest(r->logit, a->experts);
-    for (int64_t e = 0; e < a->experts; e++) p[e] = exp_from(r->logit[e], max);
+    for (int64_t e = 0; e < a->experts; e++) p[e] = below(r->logit[e], max);
+    for (int64_t e = 0; e < a->experts; e++) p[e] = pawl__expf(p[e]);
     for (int64_t i = 0; i < a->top_k; i++) w[i] = p[ids[i]];
     divide(w, a->top_k, max == -INFINITY ? 0 : pawl__lanes_total(p, a->experts));
 }
@@ -98,7 +99,7 @@ static void make_weights(const pawl_moe_route_args *a, const route_row *r, const
         return;
     case PAWL_ROUTE_RENORMALIZE: {
         float max = r->logit[ids[0]];
-        for (int64_t i = 0; i < k; i++) w[i] = exp_from(r->logit[ids[i]], max);
+        for (int64_t i = 0; i < k; i++) w[i] = pawl__expf(below(r->logit[ids[i]], max));
         divide(w, k, max == -INFINITY ? 0 : total(w, k));
         return;
     }
