@@ -97,8 +97,7 @@ typedef struct moe_job {
 static void relu2_row(float *restrict g, int64_t n)
 {
     for (int64_t c = 0; c < n; c++) {
-        float a = g[c], zero = 0.0f * a; /* keeps NaN */
-        float v = a > 0.0f ? a : zero;
+        float v = g[c] * (g[c] > 0.0f ? 1.0f : 0.0f); /* a product, so that NaN stays */
         g[c] = v * v;
     }
 }
@@ -234,10 +233,16 @@ static void run_block(moe_job *job, pawl_exec *ex)
     }
 }
 
-static pawl_status check_scratch(const char *op, const moe_layout *l, const pawl_exec *ex, pawl_err *err)
+/* The block that the scratch at hand has room for: the one that was asked for, or a smaller one. */
+static pawl_status fit(const char *op, const pawl_experts *e, int64_t rows, int64_t unit, int summed,
+                       const pawl_exec *ex, moe_layout *l, pawl_err *err)
 {
-    if (ex->scratch_size >= l->size && ex->scratch) return PAWL_OK;
-    return pawl__fail(err, PAWL_EINVAL, "%s: %zu bytes of scratch, expected %zu", op, ex->scratch_size, l->size);
+    *l = lay_out_block(e->n, rows, unit, e->h, e->i, e->gated, summed);
+    while (l->size > ex->scratch_size && l->rows > unit)
+        *l = lay_out(e->n, (l->rows / unit + 1) / 2 * unit, e->h, e->i, e->gated, summed);
+    if (ex->scratch && l->size <= ex->scratch_size) return PAWL_OK;
+    return pawl__fail(err, PAWL_EINVAL, "%s: %zu bytes of scratch, expected at least %zu", op, ex->scratch_size,
+                      l->size);
 }
 
 static moe_job start_job(const pawl_experts *experts, const moe_layout *l, const pawl_exec *ex)
@@ -284,8 +289,8 @@ pawl_status pawl__moe_run_avx2(const void *args, pawl_exec *ex, pawl_err *err)
     const pawl_moe_args *a = args;
     const pawl_experts *e = a->experts;
     if (a->top_k < 1) return pawl__fail(err, PAWL_EINVAL, "moe: top_k is %lld", (long long)a->top_k);
-    moe_layout l = lay_out_block(e->n, a->m * a->top_k, a->top_k, e->h, e->i, e->gated, 1);
-    PAWL_TRY(check_scratch("moe", &l, ex, err));
+    moe_layout l;
+    PAWL_TRY(fit("moe", e, a->m * a->top_k, a->top_k, 1, ex, &l, err));
     moe_job job = start_job(e, &l, ex);
     job.x = a->x;
     job.y = a->y;
@@ -307,8 +312,8 @@ pawl_status pawl__moe_masked_run_avx2(const void *args, pawl_exec *ex, pawl_err 
         if (a->counts[i] < 0 || a->counts[i] > a->max)
             return pawl__fail(err, PAWL_EINVAL, "moe_masked: counts[%lld] is %d, expected 0 to %lld", (long long)i,
                               (int)a->counts[i], (long long)a->max);
-    moe_layout l = lay_out_block(e->n, e->n * a->max, 1, e->h, e->i, e->gated, 0);
-    PAWL_TRY(check_scratch("moe_masked", &l, ex, err));
+    moe_layout l;
+    PAWL_TRY(fit("moe_masked", e, e->n * a->max, 1, 0, ex, &l, err));
     moe_job job = start_job(e, &l, ex);
     job.x = a->x;
     job.y = a->y;
@@ -343,8 +348,8 @@ pawl_status pawl__moe_grouped_run_avx2(const void *args, pawl_exec *ex, pawl_err
         if (a->expert[t] < -1 || a->expert[t] >= e->n)
             return pawl__fail(err, PAWL_EINVAL, "moe_grouped: expert[%lld] is %d, expected -1 to %lld", (long long)t,
                               (int)a->expert[t], (long long)e->n - 1);
-    moe_layout l = lay_out_block(e->n, a->m, 1, e->h, e->i, e->gated, 0);
-    PAWL_TRY(check_scratch("moe_grouped", &l, ex, err));
+    moe_layout l;
+    PAWL_TRY(fit("moe_grouped", e, a->m, 1, 0, ex, &l, err));
     moe_job job = start_job(e, &l, ex);
     job.x = a->x;
     job.y = a->y;
