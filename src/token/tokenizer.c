@@ -318,13 +318,14 @@ int pawl__tokenizer_is_special(const pawl_tokenizer *t, int32_t id)
 
 int32_t pawl__tokenizer_find(const pawl_tokenizer *t, const char *content)
 {
-    size_t n = strlen(content), start, end;
-    int32_t id;
+    size_t n = strlen(content);
     /* An added token first: it may lie past the vocabulary, and it is what the text would become. */
     const pawl_added_set *set[2] = {&t->raw, &t->normalized};
     for (int i = 0; i < 2; i++)
-        if (pawl__added_next(set[i], content, n, 0, &start, &end, &id) && start == 0 && end == n && t->token[id].n == n)
-            return id;
+        for (uint32_t k = 0; k < set[i]->n; k++) {
+            int32_t id = set[i]->item[k].id;
+            if (t->token[id].n == n && memcmp(t->token[id].bytes, content, n) == 0) return id;
+        }
     return pawl__vocab_find(t, content, n, 1);
 }
 
