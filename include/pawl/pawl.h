@@ -160,7 +160,8 @@ typedef struct pawl_token {
     size_t n_text;
     int drafted; /* 1: the draft layer had proposed this token */
 } pawl_token;
-/* Called for each token on the thread that generates. A nonzero return ends generating after this token. */
+/* Called for each token on the thread that generates. A nonzero return ends generating after this token; text that was
+ * held back as the possible beginning of a stop text is not delivered then. */
 typedef int (*pawl_token_fn)(const pawl_token *token, void *user);
 
 enum { PAWL_DRAFT_AUTO = -1 };
