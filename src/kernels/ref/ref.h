@@ -23,6 +23,7 @@ extern const pawl_kernel pawl__k_rope_f32_ref;
 extern const pawl_kernel pawl__k_kv_store_f32_ref;
 extern const pawl_kernel pawl__k_attn_f32_ref;
 extern const pawl_kernel pawl__k_conv_f32_ref;
+extern const pawl_kernel pawl__k_conv_replay_f32_ref;
 extern const pawl_kernel pawl__k_gdn_f32_ref;
 extern const pawl_kernel pawl__k_gdn_verify_f32_ref;
 extern const pawl_kernel pawl__k_gdn_replay_f32_ref;
