@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/utf8.h"
 #include "token/internal.h"
 
@@ -52,6 +53,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(!t && err.text[0]);
         return 0;
     }
+    json_t *tree; /* the reader of vocabulary and merges must be as strict as the tree parser */
+    require(pawl__json_parse(json, n_json, "whole", &tree, &err) == PAWL_OK);
+    json_decref(tree);
     size_t n_text = text ? (size_t)(end - text - 1) : 0;
     if (n_text > 4096) n_text = 4096;
     if (text) {

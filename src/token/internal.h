@@ -1,6 +1,6 @@
 /* What the tokenizer's files share: the tables of a loaded tokenizer and the calls between its parts.
  *
- * tokenizer.c opens, closes and answers look-ups; vocab.c reads the vocabulary and the merges; added.c reads and matches
+ * tokenizer.c opens, closes and answers look-ups; scan.c and vocab.c read the vocabulary and the merges; added.c reads and matches
  * added tokens; pattern.c and pretokenize.c split text into words; bpe.c merges a word; encode.c is the pipeline;
  * detok.c goes back to text.
  * Everything that is not owned by PCRE2 lies in the tokenizer's arena and is constant once loading has ended. */
@@ -89,9 +89,35 @@ typedef struct pawl_excerpt {
 } pawl_excerpt;
 pawl_excerpt pawl__excerpt(const char *s, size_t n);
 
+/* --- scan.c --- */
+/* A place in a JSON text; a part of it when end lies before the text's. */
+typedef struct pawl_scan {
+    const char *text;
+    size_t i, end; /* offsets in the text */
+} pawl_scan;
+/* The members that are read without a tree; text is NULL where there is none. */
+typedef struct pawl_parts {
+    pawl_scan vocab, merges;
+} pawl_parts;
+/* Finds model.vocab and model.merges, and appends the text with null in their place to rest. */
+void pawl__scan_parts(const char *text, size_t n, pawl_parts *parts, pawl_buf *rest);
+/* The next character that is not white space, 0 at the end. */
+char pawl__scan_peek(pawl_scan *s);
+/* Takes the character if it is the next one. */
+int pawl__scan_take(pawl_scan *s, char c);
+/* A string, decoded, of at most cap bytes; not terminated. */
+pawl_status pawl__scan_string(pawl_scan *s, char *out, size_t cap, size_t *n, pawl_err *err);
+/* An integer; one that is out of range comes out as some large number of its sign. */
+pawl_status pawl__scan_int(pawl_scan *s, int64_t *v, pawl_err *err);
+/* Passes over one value without checking what is inside; 0 when there is none. */
+int pawl__scan_skip(pawl_scan *s);
+/* PAWL_EFORMAT with the offset. */
+pawl_status pawl__scan_fail(const pawl_scan *s, const char *what, pawl_err *err);
+
 /* --- vocab.c --- */
 /* Reads model.vocab and model.merges; min_ids is the least n_ids (added tokens may lie past the vocabulary). */
-pawl_status pawl__vocab_load(pawl_tokenizer *t, const json_t *model, int32_t min_ids, size_t n_added, pawl_err *err);
+pawl_status pawl__vocab_load(pawl_tokenizer *t, const pawl_parts *parts, int32_t min_ids, size_t n_added,
+                             pawl_err *err);
 /* The id of these bytes, or -1. with_raw also finds pieces that no merge can make. */
 int32_t pawl__vocab_find(const pawl_tokenizer *t, const char *bytes, size_t n, int with_raw);
 /* The rank of merging two ids, or UINT32_MAX. */

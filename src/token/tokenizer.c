@@ -212,8 +212,8 @@ static pawl_status in_part(pawl_status s, const char *part, pawl_err *err)
     return s == PAWL_OK ? s : pawl__fail_in(err, "tokenizer.json: %s", part);
 }
 
-static pawl_status build(pawl_tokenizer *t, const json_t *root, const json_t *config, pawl_added_list *added,
-                         pawl_err *err)
+static pawl_status build(pawl_tokenizer *t, const pawl_parts *parts, const json_t *root, const json_t *config,
+                         pawl_added_list *added, pawl_err *err)
 {
     const json_t *model = json_object_get(root, "model");
     PAWL_TRY(in_part(check_model(t, model, err), "model", err));
@@ -222,7 +222,7 @@ static pawl_status build(pawl_tokenizer *t, const json_t *root, const json_t *co
     if (pawl__pretok_create(json_object_get(root, "pre_tokenizer"), &t->pretok, err) != PAWL_OK)
         return pawl__fail_in(err, "tokenizer.json");
     PAWL_TRY(pawl__added_read(added, root, config, err));
-    if (pawl__vocab_load(t, model, added->max_id + 1, added->n, err) != PAWL_OK)
+    if (pawl__vocab_load(t, parts, added->max_id + 1, added->n, err) != PAWL_OK)
         return pawl__fail_in(err, "tokenizer.json");
     PAWL_TRY(pawl__added_build(t, added, err));
     PAWL_TRY(in_part(load_post(t, json_object_get(root, "post_processor"), 2, err), "post_processor", err));
@@ -231,7 +231,8 @@ static pawl_status build(pawl_tokenizer *t, const json_t *root, const json_t *co
     return PAWL_OK;
 }
 
-static pawl_status load_trees(const json_t *root, const json_t *config, pawl_tokenizer **out, pawl_err *err)
+static pawl_status load_trees(const pawl_parts *parts, const json_t *root, const json_t *config, pawl_tokenizer **out,
+                              pawl_err *err)
 {
     if (!json_is_object(root))
         return pawl__fail(err, PAWL_EFORMAT, "tokenizer.json: expected an object, found %s", pawl__json_kind(root));
@@ -246,7 +247,7 @@ static pawl_status load_trees(const json_t *root, const json_t *config, pawl_tok
     }
     t->arena = arena;
     pawl_added_list added = {0};
-    pawl_status s = build(t, root, config, &added, err);
+    pawl_status s = build(t, parts, root, config, &added, err);
     free(added.item);
     if (s != PAWL_OK) pawl__tokenizer_close(&t);
     *out = t;
@@ -260,9 +261,15 @@ pawl_status pawl__tokenizer_load(const char *json, size_t n, const char *config,
     if (!err) err = &own;
     *out = NULL;
     json_t *root, *side = NULL;
-    PAWL_TRY(pawl__json_parse(json, n, "tokenizer.json", &root, err));
-    pawl_status s = config ? pawl__json_parse(config, n_config, "tokenizer_config.json", &side, err) : PAWL_OK;
-    if (s == PAWL_OK) s = load_trees(root, side, out, err);
+    pawl_parts parts;
+    pawl_buf rest = {0};
+    pawl__scan_parts(json, n, &parts, &rest);
+    pawl_status s = rest.failed ? pawl__fail(err, PAWL_ENOMEM, "tokenizer.json: out of memory")
+                                : pawl__json_parse(rest.data, rest.len, "tokenizer.json", &root, err);
+    pawl__buf_free(&rest);
+    if (s != PAWL_OK) return s;
+    s = config ? pawl__json_parse(config, n_config, "tokenizer_config.json", &side, err) : PAWL_OK;
+    if (s == PAWL_OK) s = load_trees(&parts, root, side, out, err);
     json_decref(side);
     json_decref(root);
     return s;

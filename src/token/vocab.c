@@ -1,7 +1,7 @@
 /* The vocabulary and the merges of a byte-level BPE tokenizer, as two hash tables.
  *
  * Pieces are kept as the bytes that they stand for, not in the byte-level alphabet: the map between the two is one to
- * one, so merging can work on bytes and decoding is a copy. The JSON tree is only read here; strings are copied. */
+ * one, so merging can work on bytes and decoding is a copy. Both are read from the JSON text itself (scan.c). */
 #include "token/internal.h"
 
 #include <stdlib.h>
@@ -22,18 +22,21 @@ static void fill_alphabet(int16_t byte_of[324])
     }
 }
 
-/* Maps a piece to bytes; 0 when a character lies outside the alphabet. out has room for n bytes. */
-static int to_bytes(const pawl_tokenizer *t, const char *piece, size_t n, char *out, size_t *n_out)
+/* Maps a piece to bytes in place; 0 when a character lies outside the alphabet, and the piece is as it was. */
+static int to_bytes(const pawl_tokenizer *t, char *piece, size_t *n)
 {
     size_t k = 0;
-    for (size_t i = 0; i < n;) {
-        uint32_t cp;
-        int len = pawl__utf8_decode(piece + i, n - i, &cp, NULL);
+    uint32_t cp;
+    int len;
+    for (size_t i = 0; i < *n; i += (size_t)len) {
+        len = pawl__utf8_decode(piece + i, *n - i, &cp, NULL);
         if (len < 0 || cp >= 324 || t->byte_of[cp] < 0) return 0;
-        out[k++] = (char)t->byte_of[cp];
-        i += (size_t)len;
     }
-    *n_out = k;
+    for (size_t i = 0; i < *n; i += (size_t)len) {
+        len = pawl__utf8_decode(piece + i, *n - i, &cp, NULL);
+        piece[k++] = (char)t->byte_of[cp];
+    }
+    *n = k;
     return 1;
 }
 
@@ -60,12 +63,17 @@ int32_t pawl__vocab_find(const pawl_tokenizer *t, const char *bytes, size_t n, i
     }
 }
 
-static void enter_bytes(pawl_tokenizer *t, int32_t id)
+/* Puts a token into the hash table; 0 when the same piece is there already. */
+static int enter_bytes(pawl_tokenizer *t, int32_t id)
 {
     const pawl_token *k = &t->token[id];
     uint64_t i = hash_bytes(t->seed, k->bytes, k->n);
-    while (t->slot[i & t->slot_mask]) i++;
+    for (uint32_t s; (s = t->slot[i & t->slot_mask]) != 0; i++) {
+        const pawl_token *o = &t->token[s - 1];
+        if (o->n == k->n && o->flags == k->flags && memcmp(o->bytes, k->bytes, k->n) == 0) return 0;
+    }
     t->slot[i & t->slot_mask] = (uint32_t)id + 1;
+    return 1;
 }
 
 static uint64_t pair_key(int32_t left, int32_t right)
@@ -91,120 +99,178 @@ static uint64_t table_size(size_t n)
     return size;
 }
 
-/* Checks every entry and finds the largest id and the bytes that all pieces need. */
-static pawl_status measure_vocab(json_t *vocab, int32_t *max_id, size_t *bytes, pawl_err *err)
+/* The vocabulary in file order, while it is read; both are from malloc except the pool, which is the arena's. */
+typedef struct entry {
+    const char *bytes;
+    uint32_t n;
+    int32_t id;
+    uint32_t flags;
+} entry;
+
+typedef struct entries {
+    entry *item;
+    size_t n, cap;
+    int32_t max_id;
+    char *pool;
+    size_t room;
+} entries;
+
+static pawl_status read_entry(pawl_tokenizer *t, pawl_scan *s, entries *l, pawl_err *err)
 {
-    for (void *it = json_object_iter(vocab); it; it = json_object_iter_next(vocab, it)) {
-        const char *key = json_object_iter_key(it);
-        size_t n = json_object_iter_key_len(it);
-        const json_t *v = json_object_iter_value(it);
-        if (n > PAWL_TOK_MAX_PIECE)
-            return pawl__fail(err, PAWL_EFORMAT, "model.vocab: piece \"%s...\" has %zu bytes, at most %d are allowed",
-                              pawl__excerpt(key, n).text, n, PAWL_TOK_MAX_PIECE);
-        if (!json_is_integer(v))
-            return pawl__fail(err, PAWL_EFORMAT, "model.vocab: the id of piece \"%s\": expected an integer",
-                              pawl__excerpt(key, n).text);
-        json_int_t id = json_integer_value(v);
-        if (id < 0 || id > PAWL_TOK_MAX_ID)
-            return pawl__fail(err, PAWL_EFORMAT, "model.vocab: piece \"%s\": expected an id from 0 to %d, found %lld",
-                              pawl__excerpt(key, n).text, PAWL_TOK_MAX_ID, (long long)id);
-        if ((int32_t)id > *max_id) *max_id = (int32_t)id;
-        *bytes += n + 1;
+    size_t n;
+    int64_t id;
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 4096;
+        entry *more = realloc(l->item, cap * sizeof *more);
+        if (!more) return pawl__fail(err, PAWL_ENOMEM, "out of memory");
+        l->item = more;
+        l->cap = cap;
     }
+    /* A piece takes at least its quotes, a colon and a digit in the file: its terminator always has room. */
+    PAWL_TRY(pawl__scan_string(s, l->pool, l->room < PAWL_TOK_MAX_PIECE ? l->room : PAWL_TOK_MAX_PIECE, &n, err));
+    if (!pawl__scan_take(s, ':')) return pawl__scan_fail(s, "expected a colon", err);
+    pawl_status status = pawl__scan_int(s, &id, err);
+    if (status == PAWL_OK && (id < 0 || id > PAWL_TOK_MAX_ID))
+        status =
+            pawl__fail(err, PAWL_EFORMAT, "expected an id from 0 to %d, found %lld", PAWL_TOK_MAX_ID, (long long)id);
+    if (status != PAWL_OK) return pawl__fail_in(err, "piece \"%s\"", pawl__excerpt(l->pool, n).text);
+    entry *e = &l->item[l->n++];
+    e->flags = PAWL_TOKEN_KNOWN | (to_bytes(t, l->pool, &n) ? 0u : PAWL_TOKEN_RAW);
+    e->bytes = l->pool;
+    e->n = (uint32_t)n;
+    e->id = (int32_t)id;
+    if (e->id > l->max_id) l->max_id = e->id;
+    l->pool[n] = 0;
+    l->pool += n + 1;
+    l->room -= n + 1;
     return PAWL_OK;
 }
 
-static pawl_status fill_vocab(pawl_tokenizer *t, json_t *vocab, char *pool, pawl_err *err)
+static pawl_status read_entries(pawl_tokenizer *t, pawl_scan s, entries *l, pawl_err *err)
 {
-    for (void *it = json_object_iter(vocab); it; it = json_object_iter_next(vocab, it)) {
-        const char *key = json_object_iter_key(it);
-        size_t n = json_object_iter_key_len(it), len;
-        pawl_token *k = &t->token[json_integer_value(json_object_iter_value(it))];
+    if (!s.text || !pawl__scan_take(&s, '{')) return pawl__fail(err, PAWL_EFORMAT, "expected an object of piece: id");
+    l->room = s.end - s.i;
+    l->pool = pawl__arena_alloc(t->arena, l->room);
+    if (!l->pool) return pawl__fail(err, PAWL_ENOMEM, "out of memory");
+    if (pawl__scan_take(&s, '}')) return PAWL_OK;
+    do PAWL_TRY(read_entry(t, &s, l, err));
+    while (pawl__scan_take(&s, ','));
+    return pawl__scan_take(&s, '}') ? PAWL_OK : pawl__scan_fail(&s, "expected a comma or a closing brace", err);
+}
+
+static pawl_status fill_vocab(pawl_tokenizer *t, const entries *l, pawl_err *err)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const entry *e = &l->item[i];
+        pawl_token *k = &t->token[e->id];
         if (k->flags)
-            return pawl__fail(err, PAWL_EFORMAT, "model.vocab: piece \"%s\" has id %lld, which another piece has too",
-                              pawl__excerpt(key, n).text, (long long)(k - t->token));
-        k->flags = PAWL_TOKEN_KNOWN;
-        if (!to_bytes(t, key, n, pool, &len)) {
-            k->flags |= PAWL_TOKEN_RAW;
-            memcpy(pool, key, len = n);
-        }
-        pool[len] = 0;
-        k->bytes = pool;
-        k->n = (uint32_t)len;
-        pool += len + 1;
+            return pawl__fail(err, PAWL_EFORMAT, "pieces \"%s\" and \"%s\" have the same id %d",
+                              pawl__excerpt(k->bytes, k->n).text, pawl__excerpt(e->bytes, e->n).text, e->id);
+        *k = (pawl_token){e->bytes, e->n, e->flags};
+        if (!enter_bytes(t, e->id))
+            return pawl__fail(err, PAWL_EFORMAT, "piece \"%s\" is there twice", pawl__excerpt(e->bytes, e->n).text);
     }
-    for (int32_t id = 0; id < t->n_ids; id++)
-        if (t->token[id].flags) enter_bytes(t, id);
     for (int b = 0; b < 256; b++) {
         char c = (char)b;
         t->byte_id[b] = pawl__vocab_find(t, &c, 1, 0);
         if (t->byte_id[b] < 0)
-            return pawl__fail(err, PAWL_EFORMAT,
-                              "model.vocab: no piece for byte 0x%02X; a byte-level vocabulary has all 256", b);
+            return pawl__fail(err, PAWL_EFORMAT, "no piece for byte 0x%02X; a byte-level vocabulary has all 256", b);
     }
     return PAWL_OK;
 }
 
-/* Splits a merge into its two halves: "a b" with exactly one space, or ["a", "b"]. 0 when it is neither. */
-static int merge_halves(const json_t *m, const char *half[2], size_t len[2])
+static pawl_status load_vocab(pawl_tokenizer *t, const entries *l, size_t n_added, pawl_err *err)
 {
-    if (json_is_string(m)) {
-        const char *s = json_string_value(m);
-        size_t n = json_string_length(m);
-        const char *space = memchr(s, ' ', n);
-        if (!space) return 0;
-        half[0] = s;
-        len[0] = (size_t)(space - s);
-        half[1] = space + 1;
-        len[1] = n - len[0] - 1;
-        if (memchr(half[1], ' ', len[1])) return 0;
-    } else if (json_is_array(m) && json_array_size(m) == 2) {
-        for (int i = 0; i < 2; i++) {
-            const json_t *s = json_array_get(m, (size_t)i);
-            if (!json_is_string(s)) return 0;
-            half[i] = json_string_value(s);
-            len[i] = json_string_length(s);
-        }
-    } else {
-        return 0;
-    }
-    return len[0] > 0 && len[1] > 0;
+    /* The id table must not be out of proportion to the file that asks for it. */
+    if ((size_t)l->max_id > 16 * (l->n + n_added) + 65536)
+        return pawl__fail(err, PAWL_EFORMAT, "the largest id is %d, but there are only %zu tokens", l->max_id,
+                          l->n + n_added);
+    t->n_ids = l->max_id + 1;
+    uint64_t slots = table_size(l->n);
+    t->token = pawl__arena_array(t->arena, (size_t)t->n_ids, sizeof *t->token);
+    t->slot = pawl__arena_array(t->arena, slots, sizeof *t->slot);
+    if (!t->token || !t->slot) return pawl__fail(err, PAWL_ENOMEM, "out of memory");
+    t->slot_mask = slots - 1;
+    return fill_vocab(t, l, err);
 }
 
-static pawl_status load_merge(pawl_tokenizer *t, const json_t *m, uint32_t rank, pawl_err *err)
+/* The two halves of a merge, side by side in one buffer. */
+typedef struct halves {
+    char text[2 * PAWL_TOK_MAX_PIECE + 1];
+    char *half[2];
+    size_t len[2];
+} halves;
+
+/* "a b" with exactly one space, or ["a", "b"]; *ok is 0 when it is neither. */
+static pawl_status read_halves(pawl_scan *s, halves *h, int *ok, pawl_err *err)
 {
-    const char *half[2];
-    char bytes[2 * PAWL_TOK_MAX_PIECE];
-    size_t len[2], n = 0;
-    int32_t id[2];
-    if (!merge_halves(m, half, len))
-        return pawl__fail(err, PAWL_EFORMAT, "model.merges[%u]: expected \"a b\" with one space or [\"a\", \"b\"]",
-                          rank);
-    for (int i = 0; i < 2; i++) {
-        size_t k = 0;
-        int ok = len[i] <= PAWL_TOK_MAX_PIECE && to_bytes(t, half[i], len[i], bytes + n, &k);
-        id[i] = ok ? pawl__vocab_find(t, bytes + n, k, 0) : -1;
-        if (id[i] < 0)
-            return pawl__fail(err, PAWL_EFORMAT, "model.merges[%u]: piece \"%s\" is not in model.vocab", rank,
-                              pawl__excerpt(half[i], len[i]).text);
-        n += k;
+    size_t n;
+    *ok = 0;
+    h->half[0] = h->text;
+    if (pawl__scan_peek(s) == '"') {
+        PAWL_TRY(pawl__scan_string(s, h->text, sizeof h->text, &n, err));
+        char *space = memchr(h->text, ' ', n);
+        if (!space) return PAWL_OK;
+        h->len[0] = (size_t)(space - h->text);
+        h->half[1] = space + 1;
+        h->len[1] = n - h->len[0] - 1;
+        if (memchr(h->half[1], ' ', h->len[1])) return PAWL_OK;
+    } else if (pawl__scan_take(s, '[')) {
+        for (int i = 0; i < 2; i++) {
+            if (pawl__scan_peek(s) != '"') return PAWL_OK;
+            h->half[i] = i ? h->text + h->len[0] : h->text;
+            PAWL_TRY(pawl__scan_string(s, h->half[i], PAWL_TOK_MAX_PIECE, &h->len[i], err));
+            if (!pawl__scan_take(s, i ? ']' : ',')) return PAWL_OK;
+        }
+    } else {
+        return PAWL_OK;
     }
-    t->merged[rank] = pawl__vocab_find(t, bytes, n, 0);
+    *ok = h->len[0] > 0 && h->len[1] > 0;
+    return PAWL_OK;
+}
+
+static pawl_status load_merge(pawl_tokenizer *t, pawl_scan *s, uint32_t rank, halves *h, pawl_err *err)
+{
+    int32_t id[2];
+    int ok;
+    PAWL_TRY(read_halves(s, h, &ok, err));
+    if (!ok) return pawl__fail(err, PAWL_EFORMAT, "expected \"a b\" with one space or [\"a\", \"b\"]");
+    for (int i = 0; i < 2; i++) {
+        id[i] = to_bytes(t, h->half[i], &h->len[i]) ? pawl__vocab_find(t, h->half[i], h->len[i], 0) : -1;
+        if (id[i] < 0)
+            return pawl__fail(err, PAWL_EFORMAT, "piece \"%s\" is not in model.vocab",
+                              pawl__excerpt(h->half[i], h->len[i]).text);
+    }
+    memmove(h->text + h->len[0], h->half[1], h->len[1]);
+    size_t n = h->len[0] + h->len[1];
+    t->merged[rank] = pawl__vocab_find(t, h->text, n, 0);
     if (t->merged[rank] < 0)
-        return pawl__fail(err, PAWL_EFORMAT, "model.merges[%u]: \"%s\" + \"%s\" is not in model.vocab", rank,
-                          pawl__excerpt(half[0], len[0]).text, pawl__excerpt(half[1], len[1]).text);
+        return pawl__fail(err, PAWL_EFORMAT, "its result \"%s\" is not in model.vocab", pawl__excerpt(h->text, n).text);
     uint64_t key = pair_key(id[0], id[1]), i = pawl__mix64(key ^ t->seed);
     for (; t->pair[i & t->pair_mask].key != UINT64_MAX; i++)
         if (t->pair[i & t->pair_mask].key == key)
-            return pawl__fail(err, PAWL_EFORMAT, "model.merges[%u]: the same pair as merges[%u]", rank,
-                              t->pair[i & t->pair_mask].rank);
+            return pawl__fail(err, PAWL_EFORMAT, "the same pair as merges[%u]", t->pair[i & t->pair_mask].rank);
     t->pair[i & t->pair_mask] = (pawl_pair){key, rank};
     return PAWL_OK;
 }
 
-static pawl_status load_merges(pawl_tokenizer *t, const json_t *merges, pawl_err *err)
+/* Elements of the array that s stands before; SIZE_MAX when it is none. */
+static size_t count_elements(pawl_scan s)
 {
-    size_t n = json_array_size(merges);
+    size_t n = 0;
+    if (!s.text || !pawl__scan_take(&s, '[')) return SIZE_MAX;
+    if (pawl__scan_take(&s, ']')) return 0;
+    do {
+        if (!pawl__scan_skip(&s)) return SIZE_MAX;
+        n++;
+    } while (pawl__scan_take(&s, ','));
+    return pawl__scan_take(&s, ']') ? n : SIZE_MAX;
+}
+
+static pawl_status load_merges(pawl_tokenizer *t, pawl_scan s, pawl_err *err)
+{
+    size_t n = count_elements(s);
+    if (n == SIZE_MAX) return pawl__fail(err, PAWL_EFORMAT, "model.merges: expected an array");
     if (n > PAWL_TOK_MAX_ID)
         return pawl__fail(err, PAWL_EFORMAT, "model.merges: %zu entries, at most %d are allowed", n, PAWL_TOK_MAX_ID);
     uint64_t size = table_size(n);
@@ -214,33 +280,24 @@ static pawl_status load_merges(pawl_tokenizer *t, const json_t *merges, pawl_err
     t->pair_mask = size - 1;
     t->n_merges = (uint32_t)n;
     for (uint64_t i = 0; i < size; i++) t->pair[i].key = UINT64_MAX;
-    for (uint32_t r = 0; r < n; r++) PAWL_TRY(load_merge(t, json_array_get(merges, r), r, err));
+    halves h;
+    pawl__scan_take(&s, '[');
+    for (uint32_t rank = 0; rank < n; rank++) {
+        if (load_merge(t, &s, rank, &h, err) != PAWL_OK) return pawl__fail_in(err, "model.merges[%u]", rank);
+        if (!pawl__scan_take(&s, rank + 1 < n ? ',' : ']'))
+            return pawl__scan_fail(&s, "expected a comma or a closing bracket in model.merges", err);
+    }
     return PAWL_OK;
 }
 
-pawl_status pawl__vocab_load(pawl_tokenizer *t, const json_t *model, int32_t min_ids, size_t n_added, pawl_err *err)
+pawl_status pawl__vocab_load(pawl_tokenizer *t, const pawl_parts *parts, int32_t min_ids, size_t n_added, pawl_err *err)
 {
-    json_t *vocab = json_object_get(model, "vocab"), *merges = json_object_get(model, "merges");
-    if (!json_is_object(vocab)) return pawl__fail(err, PAWL_EFORMAT, "model.vocab: expected an object of piece: id");
-    if (!json_is_array(merges)) return pawl__fail(err, PAWL_EFORMAT, "model.merges: expected an array");
-    size_t bytes = 0, n = json_object_size(vocab);
-    int32_t max_id = min_ids - 1;
-    PAWL_TRY(measure_vocab(vocab, &max_id, &bytes, err));
-    /* The id table must not be out of proportion to the file that asks for it. */
-    if ((size_t)max_id > 16 * (n + n_added) + 65536)
-        return pawl__fail(err, PAWL_EFORMAT, "the largest id is %d, but there are only %zu tokens", max_id,
-                          n + n_added);
-
     fill_alphabet(t->byte_of);
     /* Without a random source the tables still work; only the defence against chosen collisions is then lost. */
     if (getrandom(&t->seed, sizeof t->seed, GRND_NONBLOCK) != (ssize_t)sizeof t->seed) t->seed = (uintptr_t)t;
-    t->n_ids = max_id + 1;
-    uint64_t slots = table_size(n);
-    t->token = pawl__arena_array(t->arena, (size_t)t->n_ids, sizeof *t->token);
-    t->slot = pawl__arena_array(t->arena, slots, sizeof *t->slot);
-    char *pool = pawl__arena_alloc(t->arena, bytes);
-    if (!t->token || !t->slot || !pool) return pawl__fail(err, PAWL_ENOMEM, "model.vocab: out of memory");
-    t->slot_mask = slots - 1;
-    PAWL_TRY(fill_vocab(t, vocab, pool, err));
-    return load_merges(t, merges, err);
+    entries l = {.max_id = min_ids - 1};
+    pawl_status s = read_entries(t, parts->vocab, &l, err);
+    if (s == PAWL_OK) s = load_vocab(t, &l, n_added, err);
+    free(l.item);
+    return s == PAWL_OK ? load_merges(t, parts->merges, err) : pawl__fail_in(err, "model.vocab");
 }

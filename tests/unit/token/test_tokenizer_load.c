@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "base/json.h"
 #include "token/genconfig.h"
 #include "token/internal.h"
 #include "tiny_tokenizer.h"
@@ -382,12 +383,12 @@ static void broken_files(void **state)
         {no_vocab, PAWL_EFORMAT, "model.vocab: expected an object"},
         {list_vocab, PAWL_EFORMAT, "model.vocab: expected an object"},
         {no_byte, PAWL_EFORMAT, "model.vocab: no piece for byte 0x61"},
-        {text_id, PAWL_EFORMAT, "the id of piece \"zz\": expected an integer"},
+        {text_id, PAWL_EFORMAT, "model.vocab: piece \"zz\": expected an integer at byte"},
         {minus_id, PAWL_EFORMAT, "piece \"zz\": expected an id from 0 to 16777215, found -1"},
         {huge_id, PAWL_EFORMAT, "piece \"zz\": expected an id from 0 to 16777215, found 16777216"},
         {lonely_id, PAWL_EFORMAT, "the largest id is 16777215, but there are only 261 tokens"},
-        {same_id, PAWL_EFORMAT, "piece \"zz\" has id 97, which another piece has too"},
-        {long_piece, PAWL_EFORMAT, "has 8193 bytes, at most 8192 are allowed"},
+        {same_id, PAWL_EFORMAT, "model.vocab: pieces \"a\" and \"zz\" have the same id 97"},
+        {long_piece, PAWL_EFORMAT, "model.vocab: a string of more than 8192 bytes"},
         {no_merges, PAWL_EFORMAT, "model.merges: expected an array"},
         {map_merges, PAWL_EFORMAT, "model.merges: expected an array"},
         {merge_three, PAWL_EFORMAT, "model.merges[3]: expected \"a b\""},
@@ -397,7 +398,7 @@ static void broken_files(void **state)
         {merge_triple, PAWL_EFORMAT, "model.merges[3]: expected \"a b\""},
         {merge_mixed, PAWL_EFORMAT, "model.merges[3]: expected \"a b\""},
         {merge_unknown, PAWL_EFORMAT, "model.merges[3]: piece \"ax\" is not in model.vocab"},
-        {merge_result, PAWL_EFORMAT, "model.merges[3]: \"c\" + \"b\" is not in model.vocab"},
+        {merge_result, PAWL_EFORMAT, "model.merges[3]: its result \"cb\" is not in model.vocab"},
         {merge_twice, PAWL_EFORMAT, "model.merges[3]: the same pair as merges[1]"},
         {normalizer, PAWL_EUNSUPPORTED, "normalizer: type \"NFKC\" is not supported"},
         {decoder, PAWL_EUNSUPPORTED, "decoder: type \"WordPiece\" is not supported"},
@@ -443,6 +444,49 @@ static void not_json(void **state)
     free(deep);
     check_fails(pawl__tokenizer_open("tests/unit", &t, &err), PAWL_EIO, &err, "tests/unit/tokenizer.json: cannot open");
     assert_null(t);
+}
+
+/* Vocabulary and merges are read without the tree parser, and must be read as strictly: random damage to a good file is
+ * refused as bad JSON by both or by neither. */
+static void as_strict_as_the_tree(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed("as_strict_as_the_tree");
+    static const char bytes[] = "\"\\{}[],: \n\t\x01\x1f-+.e0189ua\xc3\xa9\xed\xff/";
+    tiny tk = tiny_create();
+    char *json = json_dumps(tk.root, JSON_INDENT(1));
+    size_t n = strlen(json), loaded = 0, refused = 0;
+    char *copy = malloc(n + 1);
+    assert_non_null(copy);
+    for (int round = 0; round < 20000; round++) {
+        size_t len = n;
+        memcpy(copy, json, n + 1);
+        for (uint64_t k = pawl__rng_next(&seed) % 3; k < 3; k++) {
+            size_t at = pawl__rng_next(&seed) % len;
+            char c = bytes[pawl__rng_next(&seed) % (sizeof bytes - 1)];
+            if (pawl__rng_next(&seed) % 4)
+                copy[at] = c;
+            else
+                memmove(copy + at, copy + at + 1, len-- - at);
+        }
+        pawl_err err, tree_err;
+        pawl_tokenizer *t;
+        json_t *tree = NULL;
+        int bad = pawl__json_parse(copy, len, "tree", &tree, &tree_err) != PAWL_OK;
+        pawl_status s = pawl__tokenizer_load(copy, len, NULL, 0, &t, &err);
+        if (bad && s == PAWL_OK) fail_msg("loaded, but the tree parser says %s", tree_err.text);
+        if (!bad && s != PAWL_OK && strstr(err.text, "not valid JSON"))
+            fail_msg("%s, but the tree parser is content", err.text);
+        loaded += s == PAWL_OK;
+        refused += s != PAWL_OK;
+        json_decref(tree);
+        pawl__tokenizer_close(&t);
+    }
+    printf("%zu loaded, %zu refused\n", loaded, refused);
+    assert_true(loaded > 100 && refused > 1000);
+    free(copy);
+    free(json);
+    tiny_free(&tk);
 }
 
 /* Every way to run out of memory while loading and encoding is a clean failure. */
@@ -537,9 +581,11 @@ static void generation_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merges_by_rank),      cmocka_unit_test(added_flags),       cmocka_unit_test(config_file),
-        cmocka_unit_test(post_processors),     cmocka_unit_test(broken_files),      cmocka_unit_test(not_json),
-        cmocka_unit_test(failing_allocations), cmocka_unit_test(generation_config),
+        cmocka_unit_test(merges_by_rank),        cmocka_unit_test(added_flags),
+        cmocka_unit_test(config_file),           cmocka_unit_test(post_processors),
+        cmocka_unit_test(broken_files),          cmocka_unit_test(not_json),
+        cmocka_unit_test(as_strict_as_the_tree), cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(generation_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
