@@ -37,14 +37,15 @@ static const pawl_form *form(pawl_op op)
         [PAWL_OP_ATTN] = {"attn", HAS_C, PAWL_QF_GATED, {{"heads", F_N, 0}, {"kv_heads", F_X0, 0}, {"d", F_K, 0}}},
         [PAWL_OP_CONV] = {"conv", 0, PAWL_QF_VERIFY, {{"n", F_N, 0}, {"window", F_K, 0}}},
         [PAWL_OP_GDN] = {"gdn", HAS_C, 0, {{"nk", F_X0, 0}, {"nv", F_N, 0}, {"dk", F_K, 0}, {"dv", F_X1, 0}}},
-        [PAWL_OP_GDN_VERIFY] = {"gdn_verify",
-                                HAS_C,
-                                0,
-                                {{"nk", F_X0, 0}, {"nv", F_N, 0}, {"dk", F_K, 0}, {"dv", F_X1, 0}, {"tree", F_X2, 1}}},
+        [PAWL_OP_GDN_VERIFY] =
+            {"gdn_verify",
+             HAS_C,
+             0,
+             {{"nk", F_X0, 0}, {"nv", F_N, 0}, {"dk", F_K, 0}, {"dv", F_X1, 0}, {"tree", F_X2, 1}, {"fast", F_X3, 1}}},
         [PAWL_OP_GDN_REPLAY] = {"gdn_replay",
                                 HAS_C,
                                 0,
-                                {{"nk", F_X0, 0}, {"nv", F_N, 0}, {"dk", F_K, 0}, {"dv", F_X1, 0}, {"tree", F_X2, 1}}},
+                                {{"nk", F_X0, 0}, {"nv", F_N, 0}, {"dk", F_K, 0}, {"dv", F_X1, 0}}},
         [PAWL_OP_ACT] = {"act", 0, PAWL_QF_GATED | PAWL_QF_RELU2, {{"n", F_N, 0}}},
         [PAWL_OP_ADD] = {"add", 0, PAWL_QF_ROWGATE, {{"n", F_N, 0}}},
         [PAWL_OP_MOE_ROUTE] = {"moe_route",
@@ -352,10 +353,11 @@ static pawl_status check_shape(const pawl_query *q, pawl_err *err)
         if (q->n % q->x[0]) return bad(q, err, "heads", q->n, "a multiple of kv_heads");
         break;
     case PAWL_OP_GDN_VERIFY:
-    case PAWL_OP_GDN_REPLAY:
         if (q->x[2] > 1) return bad(q, err, "tree", q->x[2], "0 or 1");
+        if (q->x[3] > 1) return bad(q, err, "fast", q->x[3], "0 or 1");
         /* fall through */
     case PAWL_OP_GDN:
+    case PAWL_OP_GDN_REPLAY:
         if (q->n % q->x[0]) return bad(q, err, "nv", q->n, "a multiple of nk");
         break;
     case PAWL_OP_MOE_ROUTE:

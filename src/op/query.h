@@ -25,12 +25,12 @@ typedef enum pawl_op {
     PAWL_OP_CONV,        /* op/conv.h       n channels, k window */
     PAWL_OP_CONV_REPLAY, /* op/conv.h       the same */
     PAWL_OP_GDN,         /* op/gdn.h        n value heads, k = dk, x[0] key heads, x[1] = dv; c state dtype */
-    PAWL_OP_GDN_VERIFY,  /* op/gdn.h        the same; x[2] = 1 for a draft tree */
-    PAWL_OP_GDN_REPLAY,  /* op/gdn.h        the same */
-    PAWL_OP_ACT,         /* op/act.h        n width */
-    PAWL_OP_ADD,         /* op/act.h        n width */
-    PAWL_OP_MOE_ROUTE,   /* op/moe.h        n experts, k top-k, x[0] groups, x[1] groups kept, x[2] method */
-    PAWL_OP_MOE,         /* op/moe.h        n expert width I, k hidden H, x[0] experts, x[1] top-k, x[2] routing method */
+    PAWL_OP_GDN_VERIFY, /* op/gdn.h        the same; x[2] = 1 for a draft tree, x[3] = 1: gdn runs in the fast family */
+    PAWL_OP_GDN_REPLAY, /* op/gdn.h        the same as gdn */
+    PAWL_OP_ACT,        /* op/act.h        n width */
+    PAWL_OP_ADD,        /* op/act.h        n width */
+    PAWL_OP_MOE_ROUTE,  /* op/moe.h        n experts, k top-k, x[0] groups, x[1] groups kept, x[2] method */
+    PAWL_OP_MOE, /* op/moe.h        n expert width I, k hidden H, x[0] experts, x[1] top-k, x[2] routing method */
     PAWL_OP_MOE_MASKED,  /* op/moe.h        the same, layout [E, max, H]; x[1] = max */
     PAWL_OP_MOE_GROUPED, /* op/moe.h        the same, rows sorted by expert */
     PAWL_OP_COUNT
@@ -43,15 +43,15 @@ enum { PAWL_M_ANY = -1 };
 
 /* Flags of a query; which of them an op knows stands in query.c's table. */
 enum {
-    PAWL_QF_BIAS = 1 << 0,      /* linear, moe*: biases are added; moe_route: a selection bias */
-    PAWL_QF_OFFSET1 = 1 << 1,   /* rmsnorm: weights are stored as w - 1 */
-    PAWL_QF_GATED = 1 << 2,     /* moe*, act: act(gate) * up; attn: output times sigmoid(gate); rmsnorm: times silu(gate) */
-    PAWL_QF_RELU2 = 1 << 3,     /* moe*, act: relu squared; without it silu */
-    PAWL_QF_ZERO_PAD = 1 << 4,  /* moe_masked: rows past the count come back as zeros */
-    PAWL_QF_RENORM = 1 << 5,    /* moe_route: DeepSeekV3 only, divide by the chosen weights' sum */
-    PAWL_QF_VERIFY = 1 << 6,    /* conv: state is left as it was, the inputs are logged */
-    PAWL_QF_ACT_FP8 = 1 << 7,   /* linear: activations are quantised to e4m3 per 1 x 128 inside, as GPUs do */
-    PAWL_QF_ROWGATE = 1 << 8    /* add: the summand times sigmoid(one scalar a row) */
+    PAWL_QF_BIAS = 1 << 0,    /* linear, moe*: biases are added; moe_route: a selection bias */
+    PAWL_QF_OFFSET1 = 1 << 1, /* rmsnorm: weights are stored as w - 1 */
+    PAWL_QF_GATED = 1 << 2, /* moe*, act: act(gate) * up; attn: output times sigmoid(gate); rmsnorm: times silu(gate) */
+    PAWL_QF_RELU2 = 1 << 3, /* moe*, act: relu squared; without it silu */
+    PAWL_QF_ZERO_PAD = 1 << 4, /* moe_masked: rows past the count come back as zeros */
+    PAWL_QF_RENORM = 1 << 5,   /* moe_route: DeepSeekV3 only, divide by the chosen weights' sum */
+    PAWL_QF_VERIFY = 1 << 6,   /* conv: state is left as it was, the inputs are logged */
+    PAWL_QF_ACT_FP8 = 1 << 7,  /* linear: activations are quantised to e4m3 per 1 x 128 inside, as GPUs do */
+    PAWL_QF_ROWGATE = 1 << 8   /* add: the summand times sigmoid(one scalar a row) */
 };
 
 typedef struct pawl_query {

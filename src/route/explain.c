@@ -101,7 +101,9 @@ void pawl__explain_entry(const pawl_plan *p, const pawl_plan_entry *e, pawl_buf 
         const pawl_span *s = &d->spans[i];
         char rows[48];
         print_rows(s->m_min, s->m_max, rows);
-        pawl__buf_printf(out, "    %-8s %s%s\n", rows, s->kernel->id, s->kernel->run ? "" : "  (no body yet)");
+        int unpack = s->kernel->ws == PAWL_SCALE_F32 && d->query.ws == PAWL_SCALE_UE8M0;
+        pawl__buf_printf(out, "    %-8s %s%s%s\n", rows, s->kernel->id, unpack ? "  (scales unpacked at load)" : "",
+                         s->kernel->run ? "" : "  (no body yet)");
     }
     int width = longest_id(p, d);
     for (int i = 0; i < d->n_refusals; i++) explain_refusal(p, &d->query, &d->refusals[i], width, out);

@@ -101,11 +101,29 @@ static pawl_status new_entry(pawl_plan *p, pawl_scope scope, const pawl_query *q
     return PAWL_OK;
 }
 
+/* Verification works on the state that gdn left: a fast verification kernel may serve only where a gdn kernel of its family
+ * does, which is known once that layer's gdn stands in the plan. */
+static int fast_state(const pawl_plan *p, pawl_scope scope, const pawl_query *q)
+{
+    pawl_query gdn = *q;
+    gdn.op = PAWL_OP_GDN;
+    gdn.x[2] = gdn.x[3] = 0;
+    for (int i = 0; i < p->n; i++) {
+        const pawl_decision *d = &p->entries[i]->decision;
+        if (p->entries[i]->scope != scope || !pawl__query_equal(&d->query, &gdn)) continue;
+        for (int s = 0; s < d->n_spans; s++) {
+            if (d->spans[s].kernel->traits & PAWL_TRAIT_FAST_STATE) return 1;
+        }
+    }
+    return 0;
+}
+
 pawl_status pawl__plan_add(pawl_plan *p, pawl_scope scope, const pawl_query *q, const char *where,
                            const pawl_decision **out, pawl_err *err)
 {
     pawl_query key = *q;
     key.m = PAWL_M_ANY;
+    if (key.op == PAWL_OP_GDN_VERIFY) key.x[3] = fast_state(p, scope, &key);
     pawl_status s = pawl__query_check(&key, err);
     if (s != PAWL_OK) return err ? pawl__fail_in(err, "%s", where) : s;
     pawl_plan_entry *e = NULL;

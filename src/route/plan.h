@@ -18,6 +18,7 @@ pawl_status pawl__plan_create(const pawl_kernel_table *table, const pawl_caps *c
 void pawl__plan_destroy(pawl_plan **p);
 
 /* The decision for a query (its m is ignored). Equal queries in one scope share one decision and collect their uses.
+ * A gdn_verify is added after its layer's gdn: the plan fills in whether that is served by the chip's fast family.
  * where: who needs it, layers as stars: "layers.*.mlp.experts"; copied. *out lives as long as the plan. */
 pawl_status pawl__plan_add(pawl_plan *p, pawl_scope scope, const pawl_query *q, const char *where,
                            const pawl_decision **out, pawl_err *err);

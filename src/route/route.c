@@ -134,6 +134,10 @@ static bool fits(const pawl_kernel *k, const pawl_query *q, const pawl_caps *cap
         pawl__reason(why, "the weights are packed for other kernels");
         return false;
     }
+    if (k->ws != PAWL_SCALE_NONE && q->ws != k->ws && !(k->ws == PAWL_SCALE_F32 && q->ws == PAWL_SCALE_UE8M0)) {
+        pawl__reason(why, "wants %s scales, these are %s", pawl__scale_word(k->ws), pawl__scale_word(q->ws));
+        return false;
+    }
     if (k->supports && !k->supports(q, caps, why)) return false;
     if (!fits_policy(k, q, p, why)) return false;
     if (!ex) return true;

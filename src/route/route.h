@@ -26,7 +26,8 @@ enum {
     PAWL_TRAIT_CAPTURABLE = 1 << 2,    /* may be part of a captured graph */
     PAWL_TRAIT_RETRYABLE = 1 << 3,     /* a failed run has changed nothing: the next entry may try */
     PAWL_TRAIT_UNPROVEN = 1 << 4,      /* written for a chip that was not at hand */
-    PAWL_TRAIT_TUNABLE = 1 << 5 /* m_min and m_max are a measured crossover, not a limit: a tuning file may move it */
+    PAWL_TRAIT_TUNABLE = 1 << 5, /* m_min and m_max are a measured crossover, not a limit: a tuning file may move it */
+    PAWL_TRAIT_FAST_STATE = 1 << 6 /* gdn: keeps the recurrent state as this chip's fast verification wants it */
 };
 
 typedef struct pawl_kernel {
@@ -37,6 +38,9 @@ typedef struct pawl_kernel {
     int cc_min, cc_max;   /* CUDA: inclusive; code for one chip need not run on the next. 0, 0 on CPUs */
     int64_t m_min, m_max; /* row counts served; m_max 0 means no upper bound */
     pawl_layout wl;
+    /* Block scales as the body wants them; NONE: it says so in supports. Packed UE8M0 scales are unpacked once at load for
+     * a kernel that wants F32; floats are never rounded to UE8M0, since that would change the weights. */
+    pawl_scale ws;
     uint32_t traits;
     /* Everything else that must hold. Never reads q->m; portable C, compiled into every build. NULL: no more conditions */
     bool (*supports)(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
