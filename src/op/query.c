@@ -36,6 +36,7 @@ static const pawl_form *form(pawl_op op)
         [PAWL_OP_KV_STORE] = {"kv_store", HAS_C, 0, {{"kv_heads", F_N, 0}, {"d", F_K, 0}}},
         [PAWL_OP_ATTN] = {"attn", HAS_C, PAWL_QF_GATED, {{"heads", F_N, 0}, {"kv_heads", F_X0, 0}, {"d", F_K, 0}}},
         [PAWL_OP_CONV] = {"conv", 0, PAWL_QF_VERIFY, {{"n", F_N, 0}, {"window", F_K, 0}}},
+        [PAWL_OP_CONV_REPLAY] = {"conv_replay", 0, 0, {{"n", F_N, 0}, {"window", F_K, 0}}},
         [PAWL_OP_GDN] = {"gdn", HAS_C, 0, {{"nk", F_X0, 0}, {"nv", F_N, 0}, {"dk", F_K, 0}, {"dv", F_X1, 0}}},
         [PAWL_OP_GDN_VERIFY] =
             {"gdn_verify",

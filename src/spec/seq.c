@@ -136,9 +136,7 @@ pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_e
     return PAWL_OK;
 }
 
-/* Drafts k tokens after the last known one. They are added to the sampler while later ones are chosen and taken back at
- * the end, so that penalties are exact at each position. */
-static pawl_status draft_chain(pawl_seq *s, pawl_sampler *sampler, int k, int32_t *drafts, pawl_exec *ex, pawl_err *err)
+pawl_status pawl__seq_draft(pawl_seq *s, pawl_sampler *sampler, int k, int32_t *drafts, pawl_exec *ex, pawl_err *err)
 {
     int64_t hidden = pawl__net_dims(s->net)->hidden;
     int64_t rows = s->done - s->draft_done;
@@ -180,7 +178,7 @@ pawl_status pawl__seq_round(pawl_seq *s, pawl_sampler *sampler, int k, int keep_
     memset(stats, 0, sizeof *stats);
     double t0 = now();
     if (k > 0)
-        PAWL_TRY(draft_chain(s, sampler, k, drafts, ex, err));
+        PAWL_TRY(pawl__seq_draft(s, sampler, k, drafts, ex, err));
     else if (keep_draft)
         PAWL_TRY(extend_draft(s, s->done, NULL, ex, err));
     double t1 = now();

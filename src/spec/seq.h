@@ -52,6 +52,11 @@ pawl_status pawl__seq_reserve(pawl_seq *s, int64_t end, pawl_err *err);
  * known token has been computed, its logits are row 0 of s->logits. */
 pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_err *err);
 
+/* Drafts k tokens (1 .. PAWL_SEQ_MAX_DRAFT) after the last known one. Needs n == done + 1 and a warm draft layer. Each is
+ * added to the sampler while later ones are chosen and taken back at the end, so that penalties are exact at each
+ * position. Overwrites s->logits. */
+pawl_status pawl__seq_draft(pawl_seq *s, pawl_sampler *sampler, int k, int32_t *drafts, pawl_exec *ex, pawl_err *err);
+
 typedef struct pawl_round {
     int drafted, accepted;
     double draft_seconds, verify_seconds, commit_seconds;

@@ -56,6 +56,7 @@ extern const pawl_kernel pawl__k_rope_any_cuda;
 extern const pawl_kernel pawl__k_kv_store_any_cuda;
 extern const pawl_kernel pawl__k_attn_any_cuda;
 extern const pawl_kernel pawl__k_conv_any_cuda;
+extern const pawl_kernel pawl__k_conv_replay_any_cuda;
 extern const pawl_kernel pawl__k_act_any_cuda;
 extern const pawl_kernel pawl__k_add_any_cuda;
 extern const pawl_kernel pawl__k_moe_route_any_cuda;

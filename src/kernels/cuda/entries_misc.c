@@ -77,6 +77,17 @@ const pawl_kernel pawl__k_conv_any_cuda = {
     .supports = conv,
 };
 
+const pawl_kernel pawl__k_conv_replay_any_cuda = {
+    .id = "conv_replay.any:cuda",
+    .op = PAWL_OP_CONV_REPLAY,
+    .arch = PAWL_ARCH_CUDA,
+    .cc_min = 80,
+    .m_min = 1,
+    .wl = PAWL_LAYOUT_DISK,
+    .traits = PAWL_CUDA_GENERIC,
+    .supports = conv,
+};
+
 const pawl_kernel pawl__k_act_any_cuda = {
     .id = "act.any:cuda",
     .op = PAWL_OP_ACT,

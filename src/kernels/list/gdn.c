@@ -26,3 +26,9 @@ const pawl_kernel *const pawl__list_conv[] = {
     &pawl__k_conv_f32_ref,
     NULL,
 };
+
+const pawl_kernel *const pawl__list_conv_replay[] = {
+    &pawl__k_conv_replay_any_cuda,
+    &pawl__k_conv_replay_f32_ref,
+    NULL,
+};

@@ -11,6 +11,7 @@ const pawl_kernel_table pawl__kernel_table = {{
     [PAWL_OP_KV_STORE] = pawl__list_kv_store,
     [PAWL_OP_ATTN] = pawl__list_attn,
     [PAWL_OP_CONV] = pawl__list_conv,
+    [PAWL_OP_CONV_REPLAY] = pawl__list_conv_replay,
     [PAWL_OP_GDN] = pawl__list_gdn,
     [PAWL_OP_GDN_VERIFY] = pawl__list_gdn_verify,
     [PAWL_OP_GDN_REPLAY] = pawl__list_gdn_replay,

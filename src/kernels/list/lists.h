@@ -11,6 +11,7 @@ extern const pawl_kernel *const pawl__list_rope[];
 extern const pawl_kernel *const pawl__list_kv_store[];
 extern const pawl_kernel *const pawl__list_attn[];
 extern const pawl_kernel *const pawl__list_conv[];
+extern const pawl_kernel *const pawl__list_conv_replay[];
 extern const pawl_kernel *const pawl__list_gdn[];
 extern const pawl_kernel *const pawl__list_gdn_verify[];
 extern const pawl_kernel *const pawl__list_gdn_replay[];
