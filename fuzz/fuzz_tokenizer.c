@@ -1,6 +1,6 @@
 /* libs: pawl_token
- * Input: tokenizer.json, NUL, tokenizer_config.json (may be empty), NUL, a text. Whatever loads must give each text back
- * (in NFC if the tokenizer asks for it), whole and token by token, and find each of its tokens by content. */
+ * Input: tokenizer.json, NUL, tokenizer_config.json (may be empty), NUL, a text. Whatever loads must give each text
+ * back (in NFC if the tokenizer asks for it), whole and token by token, and find each of its tokens by content. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Byte-pair merging of one word: always the pair of lowest rank, the leftmost of equals, until no pair has a rank.
  *
  * The symbols are a linked list over the positions of the word; candidates wait in a binary heap ordered by (rank,
- * position), so a word of n bytes costs O(n log n) whatever it holds. An entry is stale, and is dropped, when the pair at
- * its position no longer has its rank: a rank names one pair of ids, so equal rank means the very pair. */
+ * position), so a word of n bytes costs O(n log n) whatever it holds. An entry is stale, and is dropped, when the pair
+ * at its position no longer has its rank: a rank names one pair of ids, so equal rank means the very pair. */
 #include "token/internal.h"
 
 #include <stdlib.h>

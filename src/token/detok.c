@@ -1,5 +1,5 @@
-/* Ids to text, whole or token by token. Bytes that are no UTF-8 become U+FFFD, one for each maximal invalid prefix, as the
- * WHATWG encoding standard has it, so that cutting the stream anywhere gives the same text. */
+/* Ids to text, whole or token by token. Bytes that are no UTF-8 become U+FFFD, one for each maximal invalid prefix, as
+ * the WHATWG encoding standard has it, so that cutting the stream anywhere gives the same text. */
 #include "token/internal.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Text to ids: cut out the added tokens, normalise the rest, cut out those added tokens that want normalised text, split
- * into words, merge each word; then the post-processor's ids around it all. */
+/* Text to ids: cut out the added tokens, normalise the rest, cut out those added tokens that want normalised text,
+ * split into words, merge each word; then the post-processor's ids around it all. */
 #include "token/internal.h"
 
 #include <stdlib.h>

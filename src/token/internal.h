@@ -1,8 +1,8 @@
 /* What the tokenizer's files share: the tables of a loaded tokenizer and the calls between its parts.
  *
- * tokenizer.c opens, closes and answers look-ups; scan.c and vocab.c read the vocabulary and the merges; added.c reads and matches
- * added tokens; pattern.c and pretokenize.c split text into words; bpe.c merges a word; encode.c is the pipeline;
- * detok.c goes back to text.
+ * tokenizer.c opens, closes and answers look-ups; scan.c and vocab.c read vocabulary and merges; added.c reads and
+ * matches added tokens; pattern.c and pretokenize.c split text into words; bpe.c merges a word; encode.c is the
+ * pipeline; detok.c goes back to text.
  * Everything that is not owned by PCRE2 lies in the tokenizer's arena and is constant once loading has ended. */
 #ifndef PAWL_TOKEN_INTERNAL_H
 #define PAWL_TOKEN_INTERNAL_H

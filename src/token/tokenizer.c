@@ -1,5 +1,5 @@
-/* Opening a tokenizer: reads tokenizer.json and tokenizer_config.json, refuses what is not byte-level BPE, and hands the
- * parts to vocab.c, added.c and pretokenize.c. Also the look-ups. The JSON trees are gone when loading ends. */
+/* Opening a tokenizer: reads tokenizer.json and tokenizer_config.json, refuses what is not byte-level BPE, and hands
+ * the parts to vocab.c, added.c and pretokenize.c. Also the look-ups. The JSON trees are gone when loading ends. */
 #include "token/internal.h"
 
 #include <limits.h>

@@ -99,7 +99,7 @@ static uint64_t table_size(size_t n)
     return size;
 }
 
-/* The vocabulary in file order, while it is read; both are from malloc except the pool, which is the arena's. */
+/* The vocabulary in file order while it is read: the list is from malloc, the bytes lie in the arena. */
 typedef struct entry {
     const char *bytes;
     uint32_t n;

@@ -97,6 +97,27 @@ static void golden_encode(void **state)
     }
 }
 
+/* Chat prompts as the reference rendered and encoded them. */
+static void golden_prompts(void **state)
+{
+    (void)state;
+    pawl_err err;
+    json_t *root;
+    check_ok(pawl__json_load("tests/golden/chat_template.json", 1 << 20, &root, &err), &err);
+    const json_t *cases = json_object_get(root, "cases");
+    assert_int_equal(json_array_size(cases), 17);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *c = json_array_get(cases, i), *text = json_object_get(c, "text");
+        pawl_ids ids = {0};
+        check_ok(pawl__tokenizer_encode(demo, json_string_value(text), json_string_length(text), PAWL_ENCODE_SPECIAL,
+                                        &ids, &err),
+                 &err);
+        check_ids(&ids, json_object_get(c, "ids"), json_string_value(json_object_get(c, "name")));
+        pawl__ids_free(&ids);
+    }
+    json_decref(root);
+}
+
 static void golden_decode(void **state)
 {
     (void)state;
@@ -243,8 +264,7 @@ static void every_cut(void **state)
     }
 }
 
-/* Random bytes through the incremental detokenizer, in every grouping that the vocabulary offers, equal one whole decode
- * by an independent rule: a decoder over the whole byte string. */
+/* Random bytes, a token each, through the incremental detokenizer: what a decoder of the whole byte string gives. */
 static void stream_equals_whole(void **state)
 {
     (void)state;
@@ -409,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_encode),
         cmocka_unit_test(golden_decode),
+        cmocka_unit_test(golden_prompts),
         cmocka_unit_test(lookups),
         cmocka_unit_test(typed_control_tokens),
         cmocka_unit_test(refuses_text_that_is_not_utf8),

@@ -78,6 +78,12 @@ static void merges_by_rank(void **state)
     assert_null(t);
     pawl__tokenizer_close(&t);
 
+    /* An empty sequence normalises nothing. */
+    json_object_set_new(tk.root, "normalizer", json_pack("{s:s, s:[]}", "type", "Sequence", "normalizers"));
+    check_ok(load(&tk, NULL, &t, &err), &err);
+    check_ids(t, "e\u0301", 0, "101 204 129");
+    pawl__tokenizer_close(&t);
+
     /* ignore_merges: a whole word that is a piece needs no merges. */
     json_object_set_new(tk.model, "ignore_merges", json_true());
     tiny_piece(&tk, "xyz");
