@@ -218,7 +218,7 @@ static int by_place(const void *a, const void *b)
 /* The tensors cover the data from its first byte to its last, each once. */
 static pawl_status check_places(pawl_safetensors *f, const unsigned char *data, size_t size, pawl_err *err)
 {
-    qsort(f->tensor, f->count, sizeof *f->tensor, by_place);
+    if (f->count) qsort(f->tensor, f->count, sizeof *f->tensor, by_place);
     size_t at = 0;
     char what[160];
     for (size_t i = 0; i < f->count; i++) {
