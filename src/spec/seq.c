@@ -140,6 +140,7 @@ pawl_status pawl__seq_draft(pawl_seq *s, pawl_sampler *sampler, int k, int32_t *
 {
     int64_t hidden = pawl__net_dims(s->net)->hidden;
     int64_t rows = s->done - s->draft_done;
+    PAWL_TRY(pawl__seq_reserve(s, s->done + k, err)); /* the chain writes keys past the committed positions */
     PAWL_TRY(extend_draft(s, s->done, s->logits, ex, err));
     float *h = s->draft_hidden + (rows - 1) * hidden;
     int n = 0;

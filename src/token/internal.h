@@ -91,28 +91,28 @@ pawl_excerpt pawl__excerpt(const char *s, size_t n);
 
 /* --- scan.c --- */
 /* A place in a JSON text; a part of it when end lies before the text's. */
-typedef struct pawl_scan {
+typedef struct pawl_vocab_scan {
     const char *text;
     size_t i, end; /* offsets in the text */
-} pawl_scan;
+} pawl_vocab_scan;
 /* The members that are read without a tree; text is NULL where there is none. */
 typedef struct pawl_parts {
-    pawl_scan vocab, merges;
+    pawl_vocab_scan vocab, merges;
 } pawl_parts;
 /* Finds model.vocab and model.merges, and appends the text with null in their place to rest. */
-void pawl__scan_parts(const char *text, size_t n, pawl_parts *parts, pawl_buf *rest);
+void pawl__vocab_scan_parts(const char *text, size_t n, pawl_parts *parts, pawl_buf *rest);
 /* The next character that is not white space, 0 at the end. */
-char pawl__scan_peek(pawl_scan *s);
+char pawl__vocab_scan_peek(pawl_vocab_scan *s);
 /* Takes the character if it is the next one. */
-int pawl__scan_take(pawl_scan *s, char c);
+int pawl__vocab_scan_take(pawl_vocab_scan *s, char c);
 /* A string, decoded, of at most cap bytes; not terminated. */
-pawl_status pawl__scan_string(pawl_scan *s, char *out, size_t cap, size_t *n, pawl_err *err);
+pawl_status pawl__vocab_scan_string(pawl_vocab_scan *s, char *out, size_t cap, size_t *n, pawl_err *err);
 /* An integer; one that is out of range comes out as some large number of its sign. */
-pawl_status pawl__scan_int(pawl_scan *s, int64_t *v, pawl_err *err);
+pawl_status pawl__vocab_scan_int(pawl_vocab_scan *s, int64_t *v, pawl_err *err);
 /* Passes over one value without checking what is inside; 0 when there is none. */
-int pawl__scan_skip(pawl_scan *s);
+int pawl__vocab_scan_skip(pawl_vocab_scan *s);
 /* PAWL_EFORMAT with the offset. */
-pawl_status pawl__scan_fail(const pawl_scan *s, const char *what, pawl_err *err);
+pawl_status pawl__vocab_scan_fail(const pawl_vocab_scan *s, const char *what, pawl_err *err);
 
 /* --- vocab.c --- */
 /* Reads model.vocab and model.merges; min_ids is the least n_ids (added tokens may lie past the vocabulary). */

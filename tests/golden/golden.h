@@ -14,6 +14,7 @@
 static inline float *golden_floats(const pawl_safetensors *g, const char *name, int64_t *rows, int64_t *width)
 {
     const pawl_tensor *t = pawl__safetensors_find(g, name);
+    *rows = *width = 0;
     if (!t) return NULL;
     int64_t n = pawl__tensor_count(t);
     *width = t->rank ? t->shape[t->rank - 1] : 1;
@@ -34,6 +35,7 @@ static inline float *golden_floats(const pawl_safetensors *g, const char *name, 
 static inline int32_t *golden_ints(const pawl_safetensors *g, const char *name, int64_t *n)
 {
     const pawl_tensor *t = pawl__safetensors_find(g, name);
+    *n = 0;
     if (!t) return NULL;
     assert_int_equal(t->dtype, PAWL_I32);
     *n = pawl__tensor_count(t);
