@@ -25,8 +25,8 @@ typedef struct chat_args {
 static const struct argp_option options[] = {
     {0, 0, 0, 0, "The conversation:", 1},
     {"system", KEY_SYSTEM, "TEXT", 0, "The system message", 1},
-    {"think", KEY_THINK, 0, 0, "Let the model think first, or not (enable_thinking of the template)", 1},
-    {"no-think", KEY_NO_THINK, 0, 0, 0, 1},
+    {"think", KEY_THINK, 0, 0, "Let the model think first (enable_thinking of the template)", 1},
+    {"no-think", KEY_NO_THINK, 0, 0, "Answer at once", 1},
     {"kwargs", KEY_KWARGS, "JSON", 0, "An object of further template variables", 1},
     {"stats", KEY_STATS, 0, 0, "Tokens per second and accepted drafts after each answer", 1},
     {0},

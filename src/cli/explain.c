@@ -54,9 +54,9 @@ static const char doc[] = "Print the plan of a model: for each distinct op the k
                           "\v"
                           "Examples:\n"
                           "  pawl explain models/tale-moe-fp8\n"
-                          "  pawl explain MODEL --caps 'cuda cc=90 sms=132'     what a GPU that is not here would run\n"
+                          "  pawl explain MODEL --caps 'cuda cc=90 sms=132'  # a GPU that is not here\n"
                           "  pawl explain MODEL --isa ref --json\n"
-                          "  pawl explain MODEL --ban linear.fp8blk:avx2        what would step in\n";
+                          "  pawl explain MODEL --ban linear.fp8blk:avx2     # what would step in\n";
 
 static const struct argp_child children[] = {{&cli_kernels_argp, 0, NULL, 0}, {0}};
 static const struct argp parser = {options, parse, "MODEL", doc, children, NULL, NULL};

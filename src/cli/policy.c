@@ -31,10 +31,10 @@ static const struct argp_option kernel_options[] = {
     {"isa", KEY_ISA, "LEVEL", 0, "Highest instruction set: ref, avx2, avx512, amx or neon", 50},
     {"deterministic", KEY_DETERMINISTIC, 0, 0, "One kernel per op for all row counts", 50},
     {"draft-kernel", KEY_DRAFT_KERNEL, "OP=ID", 0,
-     "The same four for the draft layer, which otherwise follows the model", 51},
-    {"draft-ban", KEY_DRAFT_BAN, "ID", 0, 0, 51},
-    {"draft-isa", KEY_DRAFT_ISA, "LEVEL", 0, 0, 51},
-    {"draft-deterministic", KEY_DRAFT_DETERMINISTIC, 0, 0, 0, 51},
+     "As --kernel, for the draft layer alone; without --draft-... options it follows the model", 51},
+    {"draft-ban", KEY_DRAFT_BAN, "ID", 0, "As --ban, for the draft layer", 51},
+    {"draft-isa", KEY_DRAFT_ISA, "LEVEL", 0, "As --isa, for the draft layer", 51},
+    {"draft-deterministic", KEY_DRAFT_DETERMINISTIC, 0, 0, "As --deterministic, for the draft layer", 51},
     {0},
 };
 

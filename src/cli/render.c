@@ -22,8 +22,8 @@ typedef struct render_args {
 static const struct argp_option options[] = {
     {"tools", KEY_TOOLS, "FILE", 0, "A JSON array of tools, as the OpenAI API has it", 1},
     {"kwargs", KEY_KWARGS, "JSON", 0, "An object of further template variables", 1},
-    {"think", KEY_THINK, 0, 0, "Set enable_thinking, or clear it", 1},
-    {"no-think", KEY_NO_THINK, 0, 0, 0, 1},
+    {"think", KEY_THINK, 0, 0, "Set enable_thinking", 1},
+    {"no-think", KEY_NO_THINK, 0, 0, "Clear enable_thinking", 1},
     {"no-generation-prompt", KEY_NO_PROMPT, 0, 0, "End after the last message, not where the answer begins", 1},
     {0},
 };

@@ -23,8 +23,8 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "The prompt:", 1},
     {"chat", KEY_CHAT, 0, 0, "The prompt is a user's message: render it with the checkpoint's chat template", 2},
     {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: the system message", 2},
-    {"think", KEY_THINK, 0, 0, "With --chat: let the model think first, or not (enable_thinking of the template)", 2},
-    {"no-think", KEY_NO_THINK, 0, 0, 0, 2},
+    {"think", KEY_THINK, 0, 0, "With --chat: let the model think first (enable_thinking of the template)", 2},
+    {"no-think", KEY_NO_THINK, 0, 0, "With --chat: answer at once", 2},
     {"kwargs", KEY_KWARGS, "JSON", 0, "With --chat: an object of further template variables", 2},
     {"special", KEY_SPECIAL, 0, 0, "Special tokens in the prompt, such as <|im_end|>, are not plain text", 2},
     {"ids", KEY_IDS, 0, 0, "The prompt is token ids, and ids come out: works without a tokenizer", 2},
@@ -99,8 +99,8 @@ static const char doc[] =
     "  pawl run models/tale-moe-fp8 -p 'Once upon a time' -n 100\n"
     "  pawl run models/tale-moe-fp8 --chat -p 'What is 17 + 25?' --temp 0 --stats\n"
     "  cat story.txt | pawl run MODEL - --temp 0.7 --top-p 0.95 --seed 7\n"
-    "  pawl run MODEL -p 'Hello' --draft 0     the same text as with drafting, slower\n"
-    "  pawl run MODEL --ids -p '1,2,3' -n 8    for a checkpoint without a tokenizer\n"
+    "  pawl run MODEL -p 'Hello' --draft 0    # the same text, slower\n"
+    "  pawl run MODEL --ids -p '1,2,3' -n 8   # no tokenizer needed\n"
     "\n"
     "Ctrl-C ends after the current token and prints what there is (exit code 130).\n";
 
