@@ -325,7 +325,7 @@ static void draft_chains(void **state)
                                       &sampler, &err),
                  &err);
         check_ok(pawl_session_feed(s, ids, (size_t)n, &err), &err);
-        check_ok(pawl__seq_prefill(s->seq, 1, &model->exec, &err), &err);
+        while (s->seq->done < s->seq->n) check_ok(pawl__seq_prefill(s->seq, 1, &model->exec, &err), &err);
         for (int64_t k = 0; k < n_chain / 3; k++) {
             int32_t got[3];
             check_ok(pawl_session_feed(s, ids + n + k, 1, &err), &err);
