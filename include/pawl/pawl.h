@@ -16,12 +16,6 @@
 
 #include "pawl/status.h"
 
-#if defined(__GNUC__)
-#define PAWL_API __attribute__((visibility("default")))
-#else
-#define PAWL_API
-#endif
-
 #ifdef __cplusplus
 extern "C" {
 #define PAWL_INIT(type) type{sizeof(type)}

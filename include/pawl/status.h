@@ -5,6 +5,13 @@
 #ifndef PAWL_STATUS_H
 #define PAWL_STATUS_H
 
+/* Marks what the shared library shows. */
+#if defined(__GNUC__)
+#define PAWL_API __attribute__((visibility("default")))
+#else
+#define PAWL_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,7 +35,7 @@ typedef struct pawl_err {
 } pawl_err;
 
 /* A short name such as "EFORMAT"; never NULL. */
-const char *pawl_status_name(pawl_status s);
+PAWL_API const char *pawl_status_name(pawl_status s);
 
 #ifdef __cplusplus
 }
