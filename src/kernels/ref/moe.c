@@ -121,7 +121,7 @@ static pawl_status run_masked(const void *args, pawl_exec *ex, pawl_err *err)
     moe_job job;
     for (int64_t e = 0; e < a->experts->n; e++)
         if (a->counts[e] < 0 || a->counts[e] > a->max)
-            return pawl__fail(err, PAWL_EINVAL, "moe_masked: expert %lld has %d rows, expected 0 to %lld", (long long)e,
+            return pawl__fail(err, PAWL_EINVAL, "moe_masked: counts[%lld] is %d, expected 0 to %lld", (long long)e,
                               a->counts[e], (long long)a->max);
     PAWL_TRY(start(&job, pawl__k_moe_masked_any_ref.id, a, a->experts, ex, err));
     pawl__split(ex, a->experts->n * a->max, masked_rows, &job);
