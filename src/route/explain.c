@@ -43,28 +43,9 @@ static void print_rows(int64_t lo, int64_t hi, char out[48])
     }
 }
 
-/* "linear.fp8blk-a8:ref" is made for the format that its id names; "moe.any:ref" for every one. */
-static int other_format(const pawl_kernel *k, const pawl_query *q)
-{
-    static const struct {
-        const char *word;
-        pawl_quant w;
-    } formats[] = {{"f32", PAWL_Q_F32},       {"f16", PAWL_Q_F16},       {"bf16", PAWL_Q_BF16},
-                   {"fp8blk", PAWL_Q_FP8BLK}, {"fp8ten", PAWL_Q_FP8TEN}, {"fp8ch", PAWL_Q_FP8CH},
-                   {"nvfp4", PAWL_Q_NVFP4},   {"mxfp4", PAWL_Q_MXFP4}};
-    if (q->w == PAWL_Q_NONE) return 0;
-    const char *dot = strchr(k->id, '.');
-    if (!dot) return 0;
-    size_t n = strcspn(dot + 1, "-:");
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        if (strlen(formats[i].word) == n && memcmp(formats[i].word, dot + 1, n) == 0) return formats[i].w != q->w;
-    }
-    return 0;
-}
-
 static void explain_refusal(const pawl_plan *p, const pawl_query *q, const pawl_refusal *r, int id_width, pawl_buf *out)
 {
-    if (r->kernel->arch != p->caps->arch || other_format(r->kernel, q)) return;
+    if (pawl__kernel_apart(r->kernel, p->caps, q)) return;
     char rows[48], line[256];
     print_rows(r->m_min, r->m_max, rows);
     int whole = r->m_min == 1 && r->m_max == 0;
@@ -78,7 +59,7 @@ static int longest_id(const pawl_plan *p, const pawl_decision *d)
     size_t n = 0;
     for (int i = 0; i < d->n_refusals; i++) {
         const pawl_kernel *k = d->refusals[i].kernel;
-        if (k->arch == p->caps->arch && !other_format(k, &d->query) && strlen(k->id) > n) n = strlen(k->id);
+        if (!pawl__kernel_apart(k, p->caps, &d->query) && strlen(k->id) > n) n = strlen(k->id);
     }
     return (int)n;
 }

@@ -134,11 +134,11 @@ static bool fits(const pawl_kernel *k, const pawl_query *q, const pawl_caps *cap
         pawl__reason(why, "the weights are packed for other kernels");
         return false;
     }
+    if (k->supports && !k->supports(q, caps, why)) return false;
     if (k->ws != PAWL_SCALE_NONE && q->ws != k->ws && !(k->ws == PAWL_SCALE_F32 && q->ws == PAWL_SCALE_UE8M0)) {
         pawl__reason(why, "wants %s scales, these are %s", pawl__scale_word(k->ws), pawl__scale_word(q->ws));
         return false;
     }
-    if (k->supports && !k->supports(q, caps, why)) return false;
     if (!fits_policy(k, q, p, why)) return false;
     if (!ex) return true;
     if (!k->run) {
@@ -254,14 +254,38 @@ static void refuse_outside(pawl_decision *d, int rank, const pawl_span *s)
     }
 }
 
-/* "id: why; id: why" for the entries of this device kind, as much as fits. */
+/* "linear.fp8blk-a8:ref" is made for the format that its id names; "moe.any:ref" for every one. */
+static int other_format(const pawl_kernel *k, const pawl_query *q)
+{
+    static const struct {
+        const char *word;
+        pawl_quant w;
+    } formats[] = {{"f32", PAWL_Q_F32},       {"f16", PAWL_Q_F16},       {"bf16", PAWL_Q_BF16},
+                   {"fp8blk", PAWL_Q_FP8BLK}, {"fp8ten", PAWL_Q_FP8TEN}, {"fp8ch", PAWL_Q_FP8CH},
+                   {"nvfp4", PAWL_Q_NVFP4},   {"mxfp4", PAWL_Q_MXFP4}};
+    if (q->w == PAWL_Q_NONE) return 0;
+    const char *dot = strchr(k->id, '.');
+    if (!dot) return 0;
+    size_t n = strcspn(dot + 1, "-:");
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (strlen(formats[i].word) == n && memcmp(formats[i].word, dot + 1, n) == 0) return formats[i].w != q->w;
+    }
+    return 0;
+}
+
+int pawl__kernel_apart(const pawl_kernel *k, const pawl_caps *caps, const pawl_query *q)
+{
+    return k->arch != caps->arch || other_format(k, q);
+}
+
+/* "id: why; id: why" for the entries that one could expect here, as much as fits. */
 static void tell_refusals(const pawl_decision *d, const pawl_caps *caps, char *out, size_t cap)
 {
     size_t n = 0;
     out[0] = 0;
     for (int i = 0; i < d->n_refusals; i++) {
         const pawl_refusal *r = &d->refusals[i];
-        if (r->kernel->arch != caps->arch) continue;
+        if (pawl__kernel_apart(r->kernel, caps, &d->query)) continue;
         int w = snprintf(out + n, cap - n, "%s%s: %s", n ? "; " : "", r->kernel->id, r->why.text);
         if (w < 0 || (size_t)w >= cap - n) {
             out[n] = 0;

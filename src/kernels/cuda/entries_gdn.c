@@ -111,15 +111,29 @@ const pawl_kernel pawl__k_gdn_bf16_sm100_chunk = {
     .prepare = pawl__cuda_needs_12_8,
 };
 
-const pawl_kernel pawl__k_gdn_f32_sm120 = {
-    .id = "gdn.f32:sm120",
+const pawl_kernel pawl__k_gdn_f32_sm120_step = {
+    .id = "gdn.f32:sm120-step",
     .op = PAWL_OP_GDN,
     .arch = PAWL_ARCH_CUDA,
     .cc_min = 120,
     .cc_max = 121,
     .m_min = 1,
+    .m_max = CHUNK - 1,
     .wl = PAWL_LAYOUT_DISK,
-    .traits = PAWL_CUDA_FAST | PAWL_TRAIT_FAST_STATE,
+    .traits = FAST_GDN,
+    .supports = fast_f32,
+    .prepare = pawl__cuda_needs_12_8,
+};
+
+const pawl_kernel pawl__k_gdn_f32_sm120_chunk = {
+    .id = "gdn.f32:sm120-chunk",
+    .op = PAWL_OP_GDN,
+    .arch = PAWL_ARCH_CUDA,
+    .cc_min = 120,
+    .cc_max = 121,
+    .m_min = CHUNK,
+    .wl = PAWL_LAYOUT_DISK,
+    .traits = FAST_GDN,
     .supports = fast_f32,
     .prepare = pawl__cuda_needs_12_8,
 };

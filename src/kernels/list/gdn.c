@@ -4,10 +4,9 @@
 #include "kernels/list/lists.h"
 
 const pawl_kernel *const pawl__list_gdn[] = {
-    &pawl__k_gdn_f32_sm90_step,   &pawl__k_gdn_f32_sm90_chunk,
-    &pawl__k_gdn_bf16_sm100_step, &pawl__k_gdn_bf16_sm100_chunk,
-    &pawl__k_gdn_f32_sm120,       &pawl__k_gdn_any_cuda,
-    &pawl__k_gdn_f32_ref,         NULL,
+    &pawl__k_gdn_f32_sm90_step,    &pawl__k_gdn_f32_sm90_chunk, &pawl__k_gdn_bf16_sm100_step,
+    &pawl__k_gdn_bf16_sm100_chunk, &pawl__k_gdn_f32_sm120_step, &pawl__k_gdn_f32_sm120_chunk,
+    &pawl__k_gdn_any_cuda,         &pawl__k_gdn_f32_ref,        NULL,
 };
 
 const pawl_kernel *const pawl__list_gdn_verify[] = {
