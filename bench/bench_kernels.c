@@ -117,6 +117,16 @@ static void fma_all(void *ctx)
     pawl__pool_run(((bench *)ctx)->ex.pool, FMA_TASKS, fma_task, NULL);
 }
 
+/* Measured again for each kernel: on a shared machine it changes from second to second. */
+static void measure_machine(bench *b)
+{
+    b->read = ARENA / median_time(read_all, b, 0.1);
+    b->peak = 2.0 * 8 * CHAINS * FMA_LOOPS * FMA_TASKS / median_time(fma_all, b, 0.1);
+    if (!b->csv)
+        printf("%d threads: read %.1f GB/s, fma %.0f GFLOP/s\n", pawl__exec_threads(&b->ex), b->read * 1e-9,
+               b->peak * 1e-9);
+}
+
 static pawl_wmat matrix(bench *b, pawl_quant q, int64_t n, int64_t k)
 {
     pawl_wmat w = {.q = q,
@@ -203,6 +213,7 @@ static void bench_linear(bench *b, const pawl_kernel *kernel, const pawl_kernel 
 {
     static const int64_t shapes[][2] = {{2048, 2048}, {4096, 4096}, {512, 256}}, ms[] = {1, 2, 3, 4, 6, 8, 64, 512};
     if (!wanted(b, kernel->id)) return;
+    measure_machine(b);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t i = 0; i < sizeof ms / sizeof *ms; i++) {
             int64_t n = shapes[s][0], k = shapes[s][1], m = ms[i];
@@ -266,6 +277,7 @@ static void bench_moe(bench *b, pawl_quant q, const expert_shape *s)
     static const int64_t ms[] = {1, 2, 4, 8, 64, 512};
     const pawl_kernel *kernel = &pawl__k_moe_any_avx2, *ref = &pawl__k_moe_any_ref;
     if (!wanted(b, kernel->id)) return;
+    measure_machine(b);
     for (size_t i = 0; i < sizeof ms / sizeof *ms; i++) {
         int64_t m = ms[i];
         if (b->quick && m != 1 && m != 4) continue;
@@ -315,6 +327,7 @@ static void bench_rows(bench *b, pawl_quant q, const expert_shape *s, int64_t ro
     const pawl_kernel *kernel = masked ? &pawl__k_moe_masked_any_avx2 : &pawl__k_moe_grouped_any_avx2;
     const pawl_kernel *ref = masked ? &pawl__k_moe_masked_any_ref : &pawl__k_moe_grouped_any_ref;
     if (!wanted(b, kernel->id)) return;
+    measure_machine(b);
     int64_t m = s->experts * rows;
     float *x = values(b, m * s->h), *y = values(b, m * s->h);
     expert_call l = {.c = {b, kernel, NULL, NULL}, .ex = {.e = l.e, .n = s->experts, .h = s->h, .i = s->i, .gated = 1}};
@@ -395,14 +408,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < SCALES; i++) b.scales[i] = 0.01f;
     memset(b.bscales, 0x30, SCALES);
 
-    double t = median_time(read_all, &b, 0.5);
-    b.read = ARENA / t;
-    t = median_time(fma_all, &b, 0.3);
-    b.peak = 2.0 * 8 * CHAINS * FMA_LOOPS * FMA_TASKS / t;
     if (b.csv)
         printf("kernel,shape,m,threads,us,gb_per_s,percent_of_read,gflop_per_s,percent_of_peak,times_reference\n");
     else
-        printf("%s, %d threads: read %.1f GB/s, fma %.0f GFLOP/s\n", caps.name, threads, b.read * 1e-9, b.peak * 1e-9);
+        printf("%s\n", caps.name);
 
     bench_linear(&b, &pawl__k_linear_f32_avx2, &pawl__k_linear_f32_ref, PAWL_Q_F32);
     bench_linear(&b, &pawl__k_linear_f16_avx2, &pawl__k_linear_f16_ref, PAWL_Q_F16);

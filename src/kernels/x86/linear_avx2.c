@@ -32,7 +32,8 @@ typedef struct tile {
     const float *scale[TILE_N]; /* block scales of FP8BLK */
     const float *x[TILE_M];
     int64_t steps;
-    int fresh; /* acc holds nothing yet */
+    int64_t ahead; /* bytes from a row of this tile to that of the next one: prefetched where the memory is the limit */
+    int fresh;     /* acc holds nothing yet */
     float *acc;
     int64_t acc_ld;
 } tile;
@@ -116,6 +117,11 @@ INLINE void feed(const pawl_quant q, const int nr, const int mr, const tile *t, 
                  __m256 a[12][2])
 {
     for (int64_t step = first; step < last; step++) {
+        if (mr < 3) { /* a prefetch past the last row is no access: it never faults */
+#pragma GCC unroll 4
+            for (int r = 0; r < nr; r++)
+                _mm_prefetch((const char *)(t->w[r] + t->ahead + step * step_bytes(q)), _MM_HINT_T0);
+        }
         if (has_halves(q) && nr > 1) {
             /* half by half, and each x once for all rows of weights: 12 accumulators leave 4 registers */
 #pragma GCC unroll 2
@@ -504,7 +510,7 @@ static void direct_tile(const linear_part *p, int64_t n, int nr, int64_t j0, int
 {
     const pawl_wmat *w = p->w;
     _Alignas(64) float acc[12 * 16];
-    tile t = {.fresh = 1, .acc = acc, .acc_ld = mr * 16};
+    tile t = {.ahead = nr * w->ld, .fresh = 1, .acc = acc, .acc_ld = mr * 16};
     int nan = 0;
     for (int c = 0; c < mr; c++) t.x[c] = x_row(p, j0 + c);
     for (int r = 0; r < nr; r++) {
