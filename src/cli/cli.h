@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/status.h"
 #include "pawl/pawl.h"
 #include "token/tokenizer.h"
@@ -27,6 +28,8 @@ int cli_run(int argc, char **argv);
 int cli_chat(int argc, char **argv);
 int cli_score(int argc, char **argv);
 int cli_explain(int argc, char **argv);
+int cli_inspect(int argc, char **argv);
+int cli_synth(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
 int cli_detokenize(int argc, char **argv);
 int cli_render(int argc, char **argv);
@@ -41,6 +44,8 @@ int cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_finish(int code);
 /* Nonzero once a write to stdout has failed, whatever the reason. */
 int cli_write(const void *data, size_t n);
+/* What a tool has written, with a newline at its end. */
+int cli_print_text(const pawl_buf *b);
 /* One line of compact JSON on stdout; takes the reference. NULL reports being out of memory. */
 int cli_print_json(json_t *j);
 /* May escape sequences be sent to this file descriptor? A terminal, TERM not "dumb"; for colour also no NO_COLOR. */

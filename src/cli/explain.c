@@ -70,13 +70,7 @@ int cli_explain(int argc, char **argv)
     cli_kernel_options k;
     cli_kernel_options_from(&a.machine, &k);
     pawl_status st = pawl__explain_model(a.model, a.caps, &k.target, k.has_draft ? &k.draft : NULL, a.json, &out, &err);
-    int code = CLI_DONE;
-    if (st == PAWL_OK) {
-        cli_write(out.data, out.len);
-        if (out.len && out.data[out.len - 1] != '\n') cli_write("\n", 1);
-    } else {
-        code = cli_fail(&err);
-    }
+    int code = st == PAWL_OK ? cli_print_text(&out) : cli_fail(&err);
     pawl__buf_free(&out);
     cli_model_args_free(&a.machine);
     return cli_finish(code);

@@ -41,6 +41,13 @@ int cli_finish(int code)
     return cli_error("cannot write to standard output: %s", strerror(write_errno));
 }
 
+int cli_print_text(const pawl_buf *b)
+{
+    cli_write(b->data, b->len);
+    if (b->len && b->data[b->len - 1] != '\n') cli_write("\n", 1);
+    return CLI_DONE;
+}
+
 int cli_print_json(json_t *j)
 {
     char *text = j ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;

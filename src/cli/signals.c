@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 
 static pawl_session *volatile guarded;
 static volatile sig_atomic_t interrupts;
+static atomic_flag bus_error_seen = ATOMIC_FLAG_INIT;
 
 static void on_interrupt(int sig)
 {
@@ -30,6 +32,8 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
     (void)context;
     const char *path = pawl__map_owner(info->si_addr);
     if (path) {
+        /* Several threads may come here at once: the first speaks, the others wait for the end. */
+        while (atomic_flag_test_and_set(&bus_error_seen)) pause();
         put("pawl: ");
         put(path);
         put(": the file was cut short, or could not be read, while it was in use\n");
