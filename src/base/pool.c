@@ -1,6 +1,7 @@
-/* The pool's protocol: the caller writes the job, then raises `generation`; workers that see it rise take tasks from a
- * shared counter until none is left, then report. The caller waits for all workers' reports, so that no worker can still
- * be looking at a job when the next one is written. */
+/* The pool's protocol: the caller writes the job, opens the gate and raises `generation`; a worker that sees it rise enters
+ * through the gate if it is still open, takes tasks from a shared counter until none is left, and leaves. The caller works
+ * too, then closes the gate and waits only for the workers that are inside: one that sleeps, or was not scheduled in time,
+ * costs nothing. Nobody is inside while a job is written. */
 #include "base/pool.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 /* About 20 microseconds of looking before sleeping: longer than the gap between two kernels of a step, far shorter than a
  * scheduler's time slice. */
 enum { SPINS = 4000 };
+static const unsigned OPEN = 1u << 31;
 
 typedef struct worker {
     pawl_pool *pool;
@@ -32,7 +34,7 @@ struct pawl_pool {
     _Alignas(64) atomic_uint generation;
     atomic_int sleepers;
     _Alignas(64) atomic_int next;
-    _Alignas(64) atomic_uint busy; /* workers that have not yet reported for this generation */
+    _Alignas(64) atomic_uint gate; /* OPEN and the number of workers inside */
     atomic_int caller_sleeps;
     atomic_int quit;
 };
@@ -65,6 +67,14 @@ static void work(pawl_pool *p, int thread)
     }
 }
 
+static int enter(pawl_pool *p)
+{
+    unsigned g = atomic_load(&p->gate);
+    while (g & OPEN)
+        if (atomic_compare_exchange_weak(&p->gate, &g, g + 1)) return 1;
+    return 0;
+}
+
 static void *worker_main(void *arg)
 {
     worker *w = arg;
@@ -84,8 +94,9 @@ static void *worker_main(void *arg)
         }
         seen = g;
         if (atomic_load(&p->quit)) return NULL;
+        if (!enter(p)) continue;
         work(p, w->index);
-        if (atomic_fetch_sub(&p->busy, 1) == 1 && atomic_load(&p->caller_sleeps)) futex_wake(&p->busy, 1);
+        if (atomic_fetch_sub(&p->gate, 1) == 1 && atomic_load(&p->caller_sleeps)) futex_wake(&p->gate, 1);
     }
 }
 
@@ -151,18 +162,17 @@ void pawl__pool_run(pawl_pool *p, int n_tasks, pawl_task_fn fn, void *ctx)
     p->ctx = ctx;
     p->n_tasks = n_tasks;
     atomic_store(&p->next, 0);
-    atomic_store(&p->busy, (unsigned)p->started);
+    atomic_store(&p->gate, OPEN);
     release_workers(p);
     work(p, 0);
-    unsigned left;
-    int spins = 0;
-    while ((left = atomic_load_explicit(&p->busy, memory_order_acquire)) != 0) {
+    unsigned inside = atomic_fetch_and(&p->gate, ~OPEN) & ~OPEN;
+    for (int spins = 0; inside != 0; inside = atomic_load(&p->gate)) {
         if (++spins < SPINS) {
             relax();
             continue;
         }
         atomic_store(&p->caller_sleeps, 1);
-        if ((left = atomic_load(&p->busy)) != 0) futex_wait(&p->busy, left);
+        if ((inside = atomic_load(&p->gate)) != 0) futex_wait(&p->gate, inside);
         atomic_store(&p->caller_sleeps, 0);
     }
 }

@@ -49,7 +49,7 @@ def rules(rows):
             if words == "anything":
                 table[folder] = None
                 continue
-            if "all of src/ above it" in words:
+            if "all of src/ above" in words:
                 allowed.update(above)
             m = re.search(r"(\w+) … (\w+)", words)
             if m:

@@ -1,5 +1,6 @@
 /* Expert MLPs in their three layouts, and the choice of experts. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/ref/cpu_avx2.h"
 #include "kernels/ref/ref.h"
 #include "kernels/x86/x86.h"
 #include "kernels/list/lists.h"
@@ -24,6 +25,9 @@ const pawl_kernel *const pawl__list_moe_grouped[] = {
 
 const pawl_kernel *const pawl__list_moe_route[] = {
     &pawl__k_moe_route_any_cuda,
+#ifdef __x86_64__
+    &pawl__k_moe_route_f32_avx2,
+#endif
     &pawl__k_moe_route_f32_ref,
     NULL,
 };
