@@ -12,6 +12,7 @@ static const cli_verb verbs[] = {
     {"chat", "talk with a model", cli_chat},
     {"score", "logits, log-probabilities and perplexity of given tokens", cli_score},
     {"explain", "which kernel serves which op, and why", cli_explain},
+    {"inspect", "what a checkpoint holds", cli_inspect},
     {"tokenize", "text to token ids", cli_tokenize},
     {"detokenize", "token ids to text", cli_detokenize},
     {"render", "apply a checkpoint's chat template to messages", cli_render},
