@@ -171,7 +171,6 @@ static jval f_truncate(jrun *run, jval v, jval *a, const jargs *raw)
     (void)raw;
     int64_t length = 255, leeway = 5;
     jval end = a[2].kind == J_ABSENT ? pawl__jv_view("...", 3) : a[2];
-    if (v.kind != J_STR) return wrong(run, "truncate", v);
     if (end.kind != J_STR) return wrong(run, "truncate", end);
     if (a[0].kind != J_ABSENT && !is_int(a[0])) return wrong(run, "truncate", a[0]);
     if (a[0].kind != J_ABSENT) length = a[0].u.i;
@@ -180,7 +179,8 @@ static jval f_truncate(jrun *run, jval v, jval *a, const jargs *raw)
     int64_t n = pawl__jv_length(run, v), tail = pawl__jv_length(run, end);
     if (length < tail || leeway < 0 || length > UINT32_MAX || leeway > UINT32_MAX)
         return pawl__jinja_fail(run, PAWL_EINVAL, "truncate: length or leeway is out of range");
-    if (n <= length + leeway) return v;
+    if (run->status != PAWL_OK || n <= length + leeway) return v;
+    if (v.kind != J_STR) return wrong(run, "truncate", v);
     size_t keep = pawl__jinja_offset(v.u.s, v.n, (uint32_t)(length - tail));
     if (!pawl__jv_truth(run, a[1])) {
         const char *space = keep ? memrchr(v.u.s, ' ', keep) : NULL;

@@ -136,7 +136,8 @@ static pawl_status lex_raw(lexer *x, size_t begin)
         x->pos = end;
         return emit_data(x, begin, p, sign, 0);
     }
-    return lex_fail(x, begin, "missing end of raw block");
+    x->pos = x->n;
+    return begin == x->n ? PAWL_OK : lex_fail(x, begin, "missing end of raw block");
 }
 
 static int digit_value(char c)
@@ -408,7 +409,9 @@ static pawl_status lex_comment(lexer *x, size_t begin)
         x->pos = end;
         return PAWL_OK;
     }
-    return lex_fail(x, begin, "missing end of comment");
+    x->pos = x->n;
+    return begin == x->n ? PAWL_OK
+                         : lex_fail(x, begin, "missing end of comment"); /* Jinja2 lets "{#" at the end pass */
 }
 
 static pawl_status lex_all(lexer *x)

@@ -57,6 +57,7 @@ static jval int_binary(jrun *run, jop op, int64_t a, int64_t b)
         return __builtin_mul_overflow(a, b, &r) ? overflow(run) : pawl__jv_int(r);
     case OP_DIV:
         if (b == 0) return zero_division(run);
+        if (a == 0) return pawl__jv_float(b < 0 ? -0.0 : 0.0); /* as Python has it: the sign is taken first */
         return pawl__jv_float((double)((long double)a / (long double)b));
     case OP_FLOORDIV:
         if (b == 0) return zero_division(run);
