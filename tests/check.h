@@ -35,7 +35,7 @@ static inline uint64_t check_seed(const char *what)
     do {                                                                                                               \
         pawl_status got_ = (call);                                                                                     \
         if (got_ != (status_)) fail_msg("%s: got %s, expected %s", #call, pawl_status_name(got_), #status_);           \
-        if (!strstr((err)->text, (words))) fail_msg("%s: said \"%s\", expected \"%s\"", #call, (err)->text, (words)); \
+        if (!strstr((err)->text, (words))) fail_msg("%s: said \"%s\", expected \"%s\"", #call, (err)->text, (words));  \
     } while (0)
 
 #endif

@@ -18,7 +18,11 @@
 
 #ifdef __cplusplus
 extern "C" {
-#define PAWL_INIT(type) type{sizeof(type)}
+#define PAWL_INIT(type)                                                                                                \
+    type                                                                                                               \
+    {                                                                                                                  \
+        sizeof(type)                                                                                                   \
+    }
 #else
 #define PAWL_INIT(type) ((type){.size = sizeof(type)})
 #endif
@@ -41,21 +45,21 @@ PAWL_API void pawl_free(void *p);
 /* Which kernels may be used. Strings are copied. */
 typedef struct pawl_kernel_options {
     size_t size;
-    const char *isa;          /* highest instruction set: "ref", "avx2", "avx512", "amx", "neon"; NULL: all that is there */
-    int deterministic;        /* one row-invariant kernel per op for all row counts */
+    const char *isa;   /* highest instruction set: "ref", "avx2", "avx512", "amx", "neon"; NULL: all that is there */
+    int deterministic; /* one row-invariant kernel per op for all row counts */
     const char *const *force; /* "OP=ID" each; a forced kernel that cannot serve makes pawl_model_open fail */
     size_t n_force;
-    const char *const *ban;   /* kernel ids */
+    const char *const *ban; /* kernel ids */
     size_t n_ban;
 } pawl_kernel_options;
 
 typedef struct pawl_model_options {
     size_t size;
-    int threads;                             /* 0: as many as this process is granted CPUs */
+    int threads;                              /* 0: as many as this process is granted CPUs */
     const pawl_kernel_options *kernels;       /* NULL: automatic */
     const pawl_kernel_options *draft_kernels; /* for the draft layer; NULL: as the target's */
-    int check_nan; /* test valid rows after each op; an error names op, layer and row */
-    int poison;    /* fill scratch with signalling NaNs before each use: a debugging aid */
+    int check_nan;                            /* test valid rows after each op; an error names op, layer and row */
+    int poison;                               /* fill scratch with signalling NaNs before each use: a debugging aid */
     /* Called while loading takes more than a moment, with bytes done and to do; may be NULL. */
     void (*progress)(void *user, uint64_t done, uint64_t total);
     void *progress_user;
@@ -71,8 +75,8 @@ typedef struct pawl_model_info {
     const char *model_type; /* of the text model, e.g. "qwen3_5_moe_text"; owned by the model */
     int64_t vocab;          /* width of a logits row */
     int64_t hidden, layers;
-    int64_t context;        /* the longest sequence the model was made for */
-    int draft_layers;       /* MTP layers; 0: the model cannot draft */
+    int64_t context;  /* the longest sequence the model was made for */
+    int draft_layers; /* MTP layers; 0: the model cannot draft */
     int has_tokenizer, has_template;
     uint64_t weight_bytes;
     int threads;
@@ -132,10 +136,10 @@ typedef struct pawl_logit_bias {
 
 typedef struct pawl_sampling {
     size_t size;
-    float temperature; /* below 1e-5: greedy */
-    int32_t top_k;     /* 0: off */
-    float top_p;       /* 1: off; 0 keeps one token */
-    float min_p;       /* 0: off */
+    float temperature;                         /* below 1e-5: greedy */
+    int32_t top_k;                             /* 0: off */
+    float top_p;                               /* 1: off; 0 keeps one token */
+    float min_p;                               /* 0: off */
     float presence_penalty, frequency_penalty; /* of generated tokens */
     float repetition_penalty;                  /* of all tokens; 1: off */
     const pawl_logit_bias *bias;
@@ -149,7 +153,8 @@ PAWL_API void pawl_model_get_sampling(const pawl_model *m, pawl_sampling *out);
 typedef struct pawl_token {
     int32_t id;
     int64_t position; /* in the sequence */
-    const char *text; /* what became certain with this token: whole characters, perhaps none; not terminated; valid during
+    const char
+        *text; /* what became certain with this token: whole characters, perhaps none; not terminated; valid during
                          the callback. NULL when the model has no tokenizer */
     size_t n_text;
     int drafted; /* 1: the draft layer had proposed this token */
@@ -164,11 +169,11 @@ typedef struct pawl_generate_options {
     size_t size;
     int64_t max_tokens;            /* 0: up to the context */
     const pawl_sampling *sampling; /* NULL: the checkpoint's defaults */
-    int draft;                     /* tokens drafted a round: 0 to PAWL_MAX_DRAFT, or PAWL_DRAFT_AUTO. Changes speed only */
-    int ignore_eos;                /* do not stop at the checkpoint's end tokens */
-    const char *const *stop;       /* texts that end the answer; they are not part of it */
+    int draft;               /* tokens drafted a round: 0 to PAWL_MAX_DRAFT, or PAWL_DRAFT_AUTO. Changes speed only */
+    int ignore_eos;          /* do not stop at the checkpoint's end tokens */
+    const char *const *stop; /* texts that end the answer; they are not part of it */
     size_t n_stop;
-    int keep_special;              /* special tokens appear in the text */
+    int keep_special; /* special tokens appear in the text */
 } pawl_generate_options;
 
 typedef enum pawl_finish {
@@ -181,7 +186,7 @@ typedef enum pawl_finish {
 typedef struct pawl_stats {
     int64_t prompt_tokens, generated_tokens;
     double prefill_seconds, decode_seconds;
-    int64_t rounds;   /* verification passes of the target */
+    int64_t rounds; /* verification passes of the target */
     int64_t drafted, accepted;
     int64_t drafted_at[PAWL_MAX_DRAFT], accepted_at[PAWL_MAX_DRAFT]; /* by place in the chain */
 } pawl_stats;
@@ -195,8 +200,8 @@ typedef struct pawl_result {
 
 /* Continues the sequence, which must have at least one token. The generated tokens become part of it. on_token and result
  * may be NULL. A cancelled run returns PAWL_ECANCELED with result filled in; what was delivered stays delivered. */
-PAWL_API pawl_status pawl_generate(pawl_session *s, const pawl_generate_options *opt, pawl_token_fn on_token, void *user,
-                                   pawl_result *result, pawl_err *err);
+PAWL_API pawl_status pawl_generate(pawl_session *s, const pawl_generate_options *opt, pawl_token_fn on_token,
+                                   void *user, pawl_result *result, pawl_err *err);
 
 /* ---- scoring ----------------------------------------------------------------------------------------------------- */
 

@@ -10,14 +10,22 @@ const char *pawl__json_kind(const json_t *v)
 {
     if (!v) return "nothing";
     switch (json_typeof(v)) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "an array";
-    case JSON_STRING: return "a string";
-    case JSON_INTEGER: return "an integer";
-    case JSON_REAL: return "a number";
-    case JSON_TRUE: return "true";
-    case JSON_FALSE: return "false";
-    case JSON_NULL: return "null";
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    case JSON_NULL:
+        return "null";
     }
     return "an unknown value";
 }
@@ -27,7 +35,8 @@ pawl_status pawl__json_parse(const char *text, size_t n, const char *name, json_
     json_error_t e;
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (*out) return PAWL_OK;
-    return pawl__fail(err, PAWL_EFORMAT, "%s: not valid JSON at line %d, column %d: %s", name, e.line, e.column, e.text);
+    return pawl__fail(err, PAWL_EFORMAT, "%s: not valid JSON at line %d, column %d: %s", name, e.line, e.column,
+                      e.text);
 }
 
 pawl_status pawl__json_load(const char *path, size_t max, json_t **out, pawl_err *err)
@@ -68,8 +77,7 @@ pawl_status pawl__json_get_num(const json_t *obj, const char *key, double lo, do
     if (!json_is_number(v))
         return pawl__fail(err, PAWL_EFORMAT, "%s: expected a number, found %s", key, pawl__json_kind(v));
     double d = json_number_value(v);
-    if (!(d >= lo && d <= hi))
-        return pawl__fail(err, PAWL_EFORMAT, "%s: expected %g to %g, found %g", key, lo, hi, d);
+    if (!(d >= lo && d <= hi)) return pawl__fail(err, PAWL_EFORMAT, "%s: expected %g to %g, found %g", key, lo, hi, d);
     *out = d;
     return PAWL_OK;
 }

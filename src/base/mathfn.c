@@ -47,7 +47,8 @@ double pawl__pow(double x, double y)
 void pawl__sincos(double x, double *sin_out, double *cos_out)
 {
     /* pi/2 in three parts of 33, 33 and 53 bits: exact products for |n| < 2^20 and more than enough beyond */
-    static const double P1 = 1.57079632673412561417e+00, P2 = 6.07710050630396597660e-11, P3 = 2.02226624879595063154e-21;
+    static const double P1 = 1.57079632673412561417e+00, P2 = 6.07710050630396597660e-11,
+                        P3 = 2.02226624879595063154e-21;
     double n = rint(x * 6.36619772367581382433e-01);
     double r = ((x - n * P1) - n * P2) - n * P3;
     double z = r * r;
@@ -57,9 +58,17 @@ void pawl__sincos(double x, double *sin_out, double *cos_out)
     s = (s + 1.0) * r;
     c = c + 1.0;
     switch ((int64_t)n & 3) {
-    case 0: *sin_out = s, *cos_out = c; break;
-    case 1: *sin_out = c, *cos_out = -s; break;
-    case 2: *sin_out = -s, *cos_out = -c; break;
-    default: *sin_out = -c, *cos_out = s; break;
+    case 0:
+        *sin_out = s, *cos_out = c;
+        break;
+    case 1:
+        *sin_out = c, *cos_out = -s;
+        break;
+    case 2:
+        *sin_out = -s, *cos_out = -c;
+        break;
+    default:
+        *sin_out = -c, *cos_out = s;
+        break;
     }
 }

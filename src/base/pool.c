@@ -121,7 +121,8 @@ pawl_status pawl__pool_create(int threads, pawl_pool **out, pawl_err *err)
         int e = pthread_create(&w->thread, NULL, worker_main, w);
         if (e) {
             pawl__pool_destroy(&p);
-            return pawl__fail(err, PAWL_ENOMEM, "thread pool: cannot start thread %d of %d: %s", i, threads, strerror(e));
+            return pawl__fail(err, PAWL_ENOMEM, "thread pool: cannot start thread %d of %d: %s", i, threads,
+                              strerror(e));
         }
         p->started++;
     }

@@ -7,16 +7,26 @@
 const char *pawl_status_name(pawl_status s)
 {
     switch (s) {
-    case PAWL_OK: return "OK";
-    case PAWL_EINVAL: return "EINVAL";
-    case PAWL_EUNSUPPORTED: return "EUNSUPPORTED";
-    case PAWL_EIO: return "EIO";
-    case PAWL_EFORMAT: return "EFORMAT";
-    case PAWL_ENOMEM: return "ENOMEM";
-    case PAWL_ECANCELED: return "ECANCELED";
-    case PAWL_ETIMEDOUT: return "ETIMEDOUT";
-    case PAWL_EBUSY: return "EBUSY";
-    case PAWL_EINTERNAL: return "EINTERNAL";
+    case PAWL_OK:
+        return "OK";
+    case PAWL_EINVAL:
+        return "EINVAL";
+    case PAWL_EUNSUPPORTED:
+        return "EUNSUPPORTED";
+    case PAWL_EIO:
+        return "EIO";
+    case PAWL_EFORMAT:
+        return "EFORMAT";
+    case PAWL_ENOMEM:
+        return "ENOMEM";
+    case PAWL_ECANCELED:
+        return "ECANCELED";
+    case PAWL_ETIMEDOUT:
+        return "ETIMEDOUT";
+    case PAWL_EBUSY:
+        return "EBUSY";
+    case PAWL_EINTERNAL:
+        return "EINTERNAL";
     }
     return "unknown status";
 }

@@ -77,9 +77,16 @@ static pawl_status create_sampler(run *r, pawl_err *err)
     r->result.seed = sm.seed;
     int64_t vocab = pawl__net_dims(m->net)->vocab;
     int64_t valid = m->tokenizer ? pawl__tokenizer_size(m->tokenizer) : vocab;
-    pawl_sample_params p = {.temperature = sm.temperature, .top_k = sm.top_k, .top_p = sm.top_p, .min_p = sm.min_p,
-                            .presence = sm.presence_penalty, .frequency = sm.frequency_penalty,
-                            .repetition = sm.repetition_penalty, .bias = sm.bias, .n_bias = sm.n_bias, .seed = sm.seed};
+    pawl_sample_params p = {.temperature = sm.temperature,
+                            .top_k = sm.top_k,
+                            .top_p = sm.top_p,
+                            .min_p = sm.min_p,
+                            .presence = sm.presence_penalty,
+                            .frequency = sm.frequency_penalty,
+                            .repetition = sm.repetition_penalty,
+                            .bias = sm.bias,
+                            .n_bias = sm.n_bias,
+                            .seed = sm.seed};
     PAWL_TRY(pawl__sampler_create(vocab, valid, &p, &r->sampler, err));
     pawl__sampler_add_prompt(r->sampler, r->s->seq->tokens, (size_t)r->s->seq->n);
     return PAWL_OK;
@@ -121,7 +128,8 @@ static void count_round(pawl_stats *st, const pawl_round *d)
 static void watch_acceptance(const pawl_stats *st)
 {
     if (st->rounds == 512 && st->drafted >= 512 && (double)(st->rounds + st->accepted) / (double)st->rounds < 1.05)
-        pawl__log_once(PAWL_LOG_WARN, "spec", "drafts are almost never accepted: accepted=%lld drafted=%lld rounds=%lld",
+        pawl__log_once(PAWL_LOG_WARN, "spec",
+                       "drafts are almost never accepted: accepted=%lld drafted=%lld rounds=%lld",
                        (long long)st->accepted, (long long)st->drafted, (long long)st->rounds);
 }
 
@@ -176,7 +184,9 @@ pawl_status pawl_generate(pawl_session *s, const pawl_generate_options *opt, paw
     PAWL_TRY(check_options(&r, err));
     int64_t room = s->seq->context - s->seq->n;
     r.left = r.opt.max_tokens && r.opt.max_tokens < room ? r.opt.max_tokens : room;
-    r.stream = (pawl_stream){.tokenizer = s->model->tokenizer, .stop = r.opt.stop, .n_stop = r.opt.n_stop,
+    r.stream = (pawl_stream){.tokenizer = s->model->tokenizer,
+                             .stop = r.opt.stop,
+                             .n_stop = r.opt.n_stop,
                              .keep_special = r.opt.keep_special};
     int keep_draft = r.opt.draft != 0 && pawl__net_dims(s->model->net)->draft_layers > 0;
     pawl_status st = create_sampler(&r, err);

@@ -27,7 +27,8 @@ void pawl_free(void *p)
 void pawl__options_copy(void *dst, size_t dst_size, const void *src, size_t src_size)
 {
     size_t n = src_size < dst_size ? src_size : dst_size;
-    if (n > sizeof(size_t)) memcpy((char *)dst + sizeof(size_t), (const char *)src + sizeof(size_t), n - sizeof(size_t));
+    if (n > sizeof(size_t))
+        memcpy((char *)dst + sizeof(size_t), (const char *)src + sizeof(size_t), n - sizeof(size_t));
 }
 
 static pawl_status read_policy(const pawl_kernel_options *given, pawl_policy *p, pawl_err *err)

@@ -31,8 +31,15 @@ static pawl_status run_chunk(score *c, int64_t pos, pawl_err *err)
     int32_t rows = left < c->chunk ? (int32_t)left : c->chunk;
     PAWL_TRY(pawl__seq_reserve(q, pos + rows, err));
     pawl_seg seg = {.rows = rows, .pos0 = (int32_t)pos, .slot = q->slot};
-    pawl_forward f = {.m = rows, .ids = c->ids + pos, .segs = &seg, .n_segs = 1, .pages = q->pages, .hidden = c->hidden,
-                      .logit_rows = c->rows, .n_logits = rows, .logits = c->logits};
+    pawl_forward f = {.m = rows,
+                      .ids = c->ids + pos,
+                      .segs = &seg,
+                      .n_segs = 1,
+                      .pages = q->pages,
+                      .hidden = c->hidden,
+                      .logit_rows = c->rows,
+                      .n_logits = rows,
+                      .logits = c->logits};
     pthread_mutex_lock(&c->s->model->step);
     pawl_status st = pawl__net_forward(c->s->model->net, c->s->st, &f, &c->s->model->exec, err);
     pthread_mutex_unlock(&c->s->model->step);
@@ -41,8 +48,15 @@ static pawl_status run_chunk(score *c, int64_t pos, pawl_err *err)
     if (!c->with_draft) return PAWL_OK;
     if (pos + rows == c->n) rows--; /* the last token has none after it */
     seg.rows = rows;
-    pawl_forward d = {.m = rows, .ids = c->ids + pos + 1, .segs = &seg, .n_segs = 1, .pages = q->pages,
-                      .hidden_in = c->hidden, .hidden = c->draft_hidden, .logit_rows = c->rows, .n_logits = rows,
+    pawl_forward d = {.m = rows,
+                      .ids = c->ids + pos + 1,
+                      .segs = &seg,
+                      .n_segs = 1,
+                      .pages = q->pages,
+                      .hidden_in = c->hidden,
+                      .hidden = c->draft_hidden,
+                      .logit_rows = c->rows,
+                      .n_logits = rows,
                       .logits = c->logits};
     pthread_mutex_lock(&c->s->model->step);
     st = pawl__net_draft(c->s->model->net, c->s->st, &d, &c->s->model->exec, err);
@@ -71,8 +85,8 @@ static pawl_status run_all(score *c, pawl_err *err)
     return PAWL_OK;
 }
 
-pawl_status pawl_score(pawl_session *s, const int32_t *ids, size_t n, int with_draft, pawl_logits_fn on_logits, void *user,
-                       pawl_err *err)
+pawl_status pawl_score(pawl_session *s, const int32_t *ids, size_t n, int with_draft, pawl_logits_fn on_logits,
+                       void *user, pawl_err *err)
 {
     if (with_draft && !pawl__net_dims(s->model->net)->draft_layers)
         return pawl__fail(err, PAWL_EUNSUPPORTED, "%s: the model has no draft layer", s->model->path);

@@ -4,11 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pawl_status create_state(const pawl_model *m, int64_t context, int32_t chunk, pawl_net_state **out, pawl_err *err)
+static pawl_status create_state(const pawl_model *m, int64_t context, int32_t chunk, pawl_net_state **out,
+                                pawl_err *err)
 {
     int32_t rows = chunk > PAWL_SEQ_MAX_DRAFT + 1 ? chunk : PAWL_SEQ_MAX_DRAFT + 1;
-    pawl_net_state_options o = {.max_rows = rows, .max_verify = PAWL_SEQ_MAX_DRAFT + 1,
-                                .n_pages = (context + PAWL_KV_PAGE - 1) / PAWL_KV_PAGE, .n_slots = 1, .poison = m->poison};
+    pawl_net_state_options o = {.max_rows = rows,
+                                .max_verify = PAWL_SEQ_MAX_DRAFT + 1,
+                                .n_pages = (context + PAWL_KV_PAGE - 1) / PAWL_KV_PAGE,
+                                .n_slots = 1,
+                                .poison = m->poison};
     return pawl__net_state_create(m->net, &o, out, err);
 }
 

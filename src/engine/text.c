@@ -11,7 +11,8 @@
 static pawl_status need_tokenizer(const pawl_model *m, pawl_err *err)
 {
     if (m->tokenizer) return PAWL_OK;
-    return pawl__fail(err, PAWL_EUNSUPPORTED, "%s: no tokenizer.json: this model takes and gives token ids only", m->path);
+    return pawl__fail(err, PAWL_EUNSUPPORTED, "%s: no tokenizer.json: this model takes and gives token ids only",
+                      m->path);
 }
 
 pawl_status pawl_tokenize(const pawl_model *m, const char *text, size_t n, unsigned flags, int32_t **ids, size_t *n_ids,

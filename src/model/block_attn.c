@@ -51,11 +51,21 @@ int64_t pawl__attn_row_floats(const pawl_attn_block *a)
 static pawl_status norm_and_rotate(pawl_step *s, const pawl_attn_block *a, const pawl_norm_op *norm,
                                    const pawl_decision *rope, float *x, int64_t row, int64_t heads, int64_t head)
 {
-    pawl_norm_args n = {.m = s->m, .heads = heads, .k = a->d, .x = x, .x_row = row, .x_head = head, .w = norm->w, .out = x,
-                        .out_row = row, .out_head = head, .eps = norm->eps, .offset1 = norm->offset1};
+    pawl_norm_args n = {.m = s->m,
+                        .heads = heads,
+                        .k = a->d,
+                        .x = x,
+                        .x_row = row,
+                        .x_head = head,
+                        .w = norm->w,
+                        .out = x,
+                        .out_row = row,
+                        .out_head = head,
+                        .eps = norm->eps,
+                        .offset1 = norm->offset1};
     PAWL_TRY(pawl__step_run(s, norm->d, s->m, &n, "q_norm/k_norm", x, a->d, row));
-    pawl_rope_args r = {.m = s->m, .heads = heads, .r = a->r, .x = x, .x_row = row, .x_head = head, .cos = s->cos,
-                        .sin = s->sin};
+    pawl_rope_args r = {
+        .m = s->m, .heads = heads, .r = a->r, .x = x, .x_row = row, .x_head = head, .cos = s->cos, .sin = s->sin};
     return pawl__step_run(s, rope, s->m, &r, "rope", x, a->d, row);
 }
 
@@ -72,14 +82,36 @@ pawl_status pawl__attn_run(pawl_step *s, const pawl_attn_block *a, const float *
     PAWL_TRY(norm_and_rotate(s, a, &a->k_norm, a->rope_k, k, kv_row, a->kv_heads, a->d));
 
     float *keys = pawl__kv_keys(s->st->kv, a->kv_layer), *values = pawl__kv_values(s->st->kv, a->kv_layer);
-    pawl_kv_store_args store = {.m = s->m, .kv_heads = a->kv_heads, .d = a->d, .k = k, .v = v, .k_row = kv_row,
-                                .v_row = kv_row, .segs = s->segs, .n_segs = s->n_segs, .pages = s->pages,
-                                .cache_k = keys, .cache_v = values};
+    pawl_kv_store_args store = {.m = s->m,
+                                .kv_heads = a->kv_heads,
+                                .d = a->d,
+                                .k = k,
+                                .v = v,
+                                .k_row = kv_row,
+                                .v_row = kv_row,
+                                .segs = s->segs,
+                                .n_segs = s->n_segs,
+                                .pages = s->pages,
+                                .cache_k = keys,
+                                .cache_v = values};
     PAWL_TRY(pawl__step_run(s, a->store, s->m, &store, "kv_store", NULL, 0, 0));
-    pawl_attn_args at = {.m = s->m, .heads = a->heads, .kv_heads = a->kv_heads, .d = a->d,
-                         .scale = (float)(1.0 / sqrt((double)a->d)), .q = q, .q_row = q_row, .q_head = q_head,
-                         .gate = a->gated ? q + a->d : NULL, .gate_row = q_row, .gate_head = q_head, .segs = s->segs,
-                         .n_segs = s->n_segs, .pages = s->pages, .cache_k = keys, .cache_v = values, .out = o};
+    pawl_attn_args at = {.m = s->m,
+                         .heads = a->heads,
+                         .kv_heads = a->kv_heads,
+                         .d = a->d,
+                         .scale = (float)(1.0 / sqrt((double)a->d)),
+                         .q = q,
+                         .q_row = q_row,
+                         .q_head = q_head,
+                         .gate = a->gated ? q + a->d : NULL,
+                         .gate_row = q_row,
+                         .gate_head = q_head,
+                         .segs = s->segs,
+                         .n_segs = s->n_segs,
+                         .pages = s->pages,
+                         .cache_k = keys,
+                         .cache_v = values,
+                         .out = o};
     PAWL_TRY(pawl__step_run(s, a->attn, s->m, &at, "attn", o, a->heads * a->d, a->heads * a->d));
     return pawl__linear_run(s, &a->o, s->m, o, a->heads * a->d, y, a->hidden, "o_proj");
 }

@@ -91,36 +91,78 @@ pawl_status pawl__gdn_run(pawl_step *s, const pawl_gdn_block *g, const float *x,
     PAWL_TRY(pawl__linear_run(s, &g->a, s->m, x, g->hidden, ab, 2 * g->nv, "in_proj_a"));
     PAWL_TRY(pawl__linear_run(s, &g->b, s->m, x, g->hidden, ab + g->nv, 2 * g->nv, "in_proj_b"));
 
-    pawl_conv_args conv = {.m = s->m, .channels = g->channels, .u = u, .u_row = g->channels, .w = g->conv_w,
-                           .segs = s->segs, .n_segs = s->n_segs, .state = pawl__slots_conv(s->st->slots, g->rec_layer),
-                           .slot_size = g->channels * (PAWL_CONV_WINDOW - 1), .log = conv_log(s, g), .out = c};
+    pawl_conv_args conv = {.m = s->m,
+                           .channels = g->channels,
+                           .u = u,
+                           .u_row = g->channels,
+                           .w = g->conv_w,
+                           .segs = s->segs,
+                           .n_segs = s->n_segs,
+                           .state = pawl__slots_conv(s->st->slots, g->rec_layer),
+                           .slot_size = g->channels * (PAWL_CONV_WINDOW - 1),
+                           .log = conv_log(s, g),
+                           .out = c};
     PAWL_TRY(pawl__step_run(s, g->conv, s->m, &conv, "conv1d", c, g->channels, g->channels));
 
-    pawl_gdn_args gdn = {.m = s->m_plain, .nk = g->nk, .nv = g->nv, .dk = g->dk, .dv = g->dv, .qkv = c, .a = ab,
-                         .b = ab + g->nv, .ab_row = 2 * g->nv, .a_log = g->a_log, .dt_bias = g->dt_bias,
-                         .segs = s->plain, .n_segs = s->n_plain, .state = pawl__slots_state(s->st->slots, g->rec_layer),
-                         .slot_size = g->nv * g->dk * g->dv, .log = gdn_log(s, g), .out = o};
+    pawl_gdn_args gdn = {.m = s->m_plain,
+                         .nk = g->nk,
+                         .nv = g->nv,
+                         .dk = g->dk,
+                         .dv = g->dv,
+                         .qkv = c,
+                         .a = ab,
+                         .b = ab + g->nv,
+                         .ab_row = 2 * g->nv,
+                         .a_log = g->a_log,
+                         .dt_bias = g->dt_bias,
+                         .segs = s->plain,
+                         .n_segs = s->n_plain,
+                         .state = pawl__slots_state(s->st->slots, g->rec_layer),
+                         .slot_size = g->nv * g->dk * g->dv,
+                         .log = gdn_log(s, g),
+                         .out = o};
     PAWL_TRY(pawl__step_run(s, g->gdn, s->m_plain, &gdn, "gdn", NULL, 0, 0));
     gdn.m = s->m_verify;
     gdn.segs = s->verify;
     gdn.n_segs = s->n_verify;
     PAWL_TRY(pawl__step_run(s, g->gdn_verify, s->m_verify, &gdn, "gdn_verify", NULL, 0, 0));
 
-    pawl_norm_args n = {.m = s->m, .heads = g->nv, .k = g->dv, .x = o, .x_row = vd, .x_head = g->dv, .gate = z,
-                        .gate_row = vd, .gate_head = g->dv, .w = g->norm.w, .out = o, .out_row = vd, .out_head = g->dv,
-                        .eps = g->norm.eps, .offset1 = 0};
+    pawl_norm_args n = {.m = s->m,
+                        .heads = g->nv,
+                        .k = g->dv,
+                        .x = o,
+                        .x_row = vd,
+                        .x_head = g->dv,
+                        .gate = z,
+                        .gate_row = vd,
+                        .gate_head = g->dv,
+                        .w = g->norm.w,
+                        .out = o,
+                        .out_row = vd,
+                        .out_head = g->dv,
+                        .eps = g->norm.eps,
+                        .offset1 = 0};
     PAWL_TRY(pawl__step_run(s, g->norm.d, s->m, &n, "linear_attn.norm", o, vd, vd));
     return pawl__linear_run(s, &g->out, s->m, o, vd, y, g->hidden, "out_proj");
 }
 
 pawl_status pawl__gdn_commit(pawl_step *s, const pawl_gdn_block *g)
 {
-    pawl_conv_replay_args conv = {.channels = g->channels, .segs = s->segs, .n_segs = s->n_segs,
+    pawl_conv_replay_args conv = {.channels = g->channels,
+                                  .segs = s->segs,
+                                  .n_segs = s->n_segs,
                                   .state = pawl__slots_conv(s->st->slots, g->rec_layer),
-                                  .slot_size = g->channels * (PAWL_CONV_WINDOW - 1), .log = conv_log(s, g)};
+                                  .slot_size = g->channels * (PAWL_CONV_WINDOW - 1),
+                                  .log = conv_log(s, g)};
     PAWL_TRY(pawl__step_run(s, g->conv_replay, s->m, &conv, "conv_replay", NULL, 0, 0));
-    pawl_gdn_replay_args replay = {.nk = g->nk, .nv = g->nv, .dk = g->dk, .dv = g->dv, .segs = s->segs,
-                                   .n_segs = s->n_segs, .state = pawl__slots_state(s->st->slots, g->rec_layer),
-                                   .slot_size = g->nv * g->dk * g->dv, .log = gdn_log(s, g)};
+    pawl_gdn_replay_args replay = {.nk = g->nk,
+                                   .nv = g->nv,
+                                   .dk = g->dk,
+                                   .dv = g->dv,
+                                   .segs = s->segs,
+                                   .n_segs = s->n_segs,
+                                   .state = pawl__slots_state(s->st->slots, g->rec_layer),
+                                   .slot_size = g->nv * g->dk * g->dv,
+                                   .log = gdn_log(s, g)};
     return pawl__step_run(s, g->gdn_replay, s->m, &replay, "gdn_replay", NULL, 0, 0);
 }

@@ -51,8 +51,15 @@ pawl_status pawl__mlp_run(pawl_step *s, const pawl_mlp_block *p, const float *x,
     if (!g || !u) return PAWL_EINTERNAL;
     PAWL_TRY(pawl__linear_run(s, &p->gate, s->m, x, p->hidden, g, p->width, "gate_proj"));
     PAWL_TRY(pawl__linear_run(s, &p->up, s->m, x, p->hidden, u, p->width, "up_proj"));
-    pawl_act_args a = {.m = s->m, .n = p->width, .g = g, .u = u, .g_row = p->width, .u_row = p->width, .out = g,
-                       .out_row = p->width, .act = PAWL_ACT_SILU};
+    pawl_act_args a = {.m = s->m,
+                       .n = p->width,
+                       .g = g,
+                       .u = u,
+                       .g_row = p->width,
+                       .u_row = p->width,
+                       .out = g,
+                       .out_row = p->width,
+                       .act = PAWL_ACT_SILU};
     PAWL_TRY(pawl__step_run(s, p->act, s->m, &a, "act", g, p->width, p->width));
     return pawl__linear_run(s, &p->down, s->m, g, p->width, y, p->hidden, "down_proj");
 }

@@ -32,7 +32,7 @@ static pawl_status add_ops(pawl_builder *b, pawl_moe_block *p, pawl_err *err)
     PAWL_TRY(pawl__builder_add(b, &q, "gate", &p->choose, err));
     q = pawl__builder_query(b, PAWL_OP_MOE);
     q.w = p->experts.e[0].gate.q;
-    q.ws = p->experts.e[0].gate.bscale ? (q.w == PAWL_Q_NVFP4 ? PAWL_SCALE_E4M3 : PAWL_SCALE_E8M0)
+    q.ws = p->experts.e[0].gate.bscale  ? (q.w == PAWL_Q_NVFP4 ? PAWL_SCALE_E4M3 : PAWL_SCALE_E8M0)
            : p->experts.e[0].gate.scale ? PAWL_SCALE_F32
                                         : PAWL_SCALE_NONE;
     q.n = p->width;
@@ -78,22 +78,36 @@ pawl_status pawl__moe_run(pawl_step *s, const pawl_moe_block *p, const float *x,
     int32_t *ids = pawl__step_ints(s, s->m, p->top_k);
     if (!logits || !weights || !ids) return PAWL_EINTERNAL;
     PAWL_TRY(pawl__linear_run(s, &p->router, s->m, x, p->hidden, logits, e, "router"));
-    pawl_moe_route_args route = {.m = s->m, .experts = e, .top_k = p->top_k, .logits = logits, .logits_row = e,
-                                 .method = p->method, .groups = 1, .groups_kept = 1, .scale = 1.0f, .ids = ids,
+    pawl_moe_route_args route = {.m = s->m,
+                                 .experts = e,
+                                 .top_k = p->top_k,
+                                 .logits = logits,
+                                 .logits_row = e,
+                                 .method = p->method,
+                                 .groups = 1,
+                                 .groups_kept = 1,
+                                 .scale = 1.0f,
+                                 .ids = ids,
                                  .weights = weights};
     PAWL_TRY(pawl__step_run(s, p->choose, s->m, &route, "moe_route", weights, p->top_k, p->top_k));
     pawl__step_probe(s, "router_logits", logits, e);
     pawl__step_probe(s, "router_ids", ids, p->top_k);
     pawl__step_probe(s, "router_weights", weights, p->top_k);
-    pawl_moe_args moe = {.m = s->m, .top_k = p->top_k, .experts = &p->experts, .x = x, .ids = ids, .weights = weights,
-                         .y = y};
+    pawl_moe_args moe = {
+        .m = s->m, .top_k = p->top_k, .experts = &p->experts, .x = x, .ids = ids, .weights = weights, .y = y};
     PAWL_TRY(pawl__step_run(s, p->moe, s->m, &moe, "experts", y, p->hidden, p->hidden));
     if (!p->shared_width) return PAWL_OK;
     float *shared = pawl__step_floats(s, s->m, p->hidden), *gate = pawl__step_floats(s, s->m, 1);
     if (!shared || !gate) return PAWL_EINTERNAL;
     PAWL_TRY(pawl__mlp_run(s, &p->shared, x, shared));
     PAWL_TRY(pawl__linear_run(s, &p->shared_gate, s->m, x, p->hidden, gate, 1, "shared_expert_gate"));
-    pawl_add_args add = {.m = s->m, .n = p->hidden, .x = shared, .x_row = p->hidden, .gate = gate, .gate_row = 1, .y = y,
+    pawl_add_args add = {.m = s->m,
+                         .n = p->hidden,
+                         .x = shared,
+                         .x_row = p->hidden,
+                         .gate = gate,
+                         .gate_row = 1,
+                         .y = y,
                          .y_row = p->hidden};
     return pawl__step_run(s, p->add_shared, s->m, &add, "shared expert", y, p->hidden, p->hidden);
 }

@@ -97,7 +97,8 @@ static pawl_status create_scratch(const pawl_net_dims *d, int32_t rows, int pois
     /* Each allocation is rounded up to 64 bytes, and each row may be a segment of its own. */
     size_t bytes = (size_t)rows * ((size_t)d->row_floats * sizeof(float) + sizeof(pawl_seg)) + (64 << 10);
     st->scratch = pawl__arena_create_fixed(bytes);
-    if (!st->scratch) return pawl__fail(err, PAWL_ENOMEM, "scratch of %zu bytes for %d rows: out of memory", bytes, rows);
+    if (!st->scratch)
+        return pawl__fail(err, PAWL_ENOMEM, "scratch of %zu bytes for %d rows: out of memory", bytes, rows);
     pawl__arena_poison(st->scratch, poison);
     return PAWL_OK;
 }
@@ -115,7 +116,8 @@ pawl_status pawl__net_state_create(const pawl_net *net, const pawl_net_state_opt
     st->probe_user = opt->probe_user;
     pawl_status s = pawl__kv_create(d->kv_layers, d->kv_heads, PAWL_KV_PAGE, d->head_dim, opt->n_pages, &st->kv, err);
     if (s == PAWL_OK)
-        s = pawl__slots_create(d->rec_layers, d->conv_channels * 3, d->nv * d->dk * d->dv, opt->n_slots, &st->slots, err);
+        s = pawl__slots_create(d->rec_layers, d->conv_channels * 3, d->nv * d->dk * d->dv, opt->n_slots, &st->slots,
+                               err);
     if (s == PAWL_OK) s = create_logs(d, st, err);
     if (s == PAWL_OK) s = create_scratch(d, opt->max_rows, opt->poison, st, err);
     if (s != PAWL_OK) {
@@ -157,8 +159,14 @@ pawl_slots *pawl__net_slots(const pawl_net_state *st)
 static pawl_step begin(const pawl_net *net, pawl_net_state *st, const pawl_forward *f, pawl_exec *ex, pawl_err *err)
 {
     pawl__arena_release(st->scratch, 0);
-    return (pawl_step){.st = st, .ex = ex, .err = err, .m = f->m, .segs = f->segs, .n_segs = f->n_segs,
-                       .pages = f->pages, .check_nan = net->opt.check_nan};
+    return (pawl_step){.st = st,
+                       .ex = ex,
+                       .err = err,
+                       .m = f->m,
+                       .segs = f->segs,
+                       .n_segs = f->n_segs,
+                       .pages = f->pages,
+                       .check_nan = net->opt.check_nan};
 }
 
 static pawl_status check_batch(const pawl_net_state *st, const pawl_forward *f, pawl_err *err)
@@ -167,8 +175,8 @@ static pawl_status check_batch(const pawl_net_state *st, const pawl_forward *f, 
     for (int32_t i = 0; i < f->n_segs; i++) {
         const pawl_seg *g = &f->segs[i];
         if (g->rows < 0 || g->row0 != rows || g->pos0 < 0 || (g->verify && g->log0 + g->rows > st->max_verify))
-            return pawl__fail(err, PAWL_EINTERNAL, "batch segment %d: rows %d from %d at position %d do not fit", i, g->rows,
-                              g->row0, g->pos0);
+            return pawl__fail(err, PAWL_EINTERNAL, "batch segment %d: rows %d from %d at position %d do not fit", i,
+                              g->rows, g->row0, g->pos0);
         rows += g->rows;
     }
     if (rows != f->m || f->m > st->max_rows)
@@ -177,23 +185,26 @@ static pawl_status check_batch(const pawl_net_state *st, const pawl_forward *f, 
     return PAWL_OK;
 }
 
-pawl_status pawl__net_forward(const pawl_net *net, pawl_net_state *st, const pawl_forward *f, pawl_exec *ex, pawl_err *err)
+pawl_status pawl__net_forward(const pawl_net *net, pawl_net_state *st, const pawl_forward *f, pawl_exec *ex,
+                              pawl_err *err)
 {
     PAWL_TRY(check_batch(st, f, err));
     pawl_step s = begin(net, st, f, ex, err);
     return net->family->forward(net, &s, f);
 }
 
-pawl_status pawl__net_draft(const pawl_net *net, pawl_net_state *st, const pawl_forward *f, pawl_exec *ex, pawl_err *err)
+pawl_status pawl__net_draft(const pawl_net *net, pawl_net_state *st, const pawl_forward *f, pawl_exec *ex,
+                            pawl_err *err)
 {
-    if (!net->dims.draft_layers) return pawl__fail(err, PAWL_EUNSUPPORTED, "%s: the model has no draft layer", net->type);
+    if (!net->dims.draft_layers)
+        return pawl__fail(err, PAWL_EUNSUPPORTED, "%s: the model has no draft layer", net->type);
     PAWL_TRY(check_batch(st, f, err));
     pawl_step s = begin(net, st, f, ex, err);
     return net->family->draft(net, &s, f);
 }
 
-pawl_status pawl__net_commit(const pawl_net *net, pawl_net_state *st, const pawl_seg *segs, int32_t n_segs, pawl_exec *ex,
-                             pawl_err *err)
+pawl_status pawl__net_commit(const pawl_net *net, pawl_net_state *st, const pawl_seg *segs, int32_t n_segs,
+                             pawl_exec *ex, pawl_err *err)
 {
     pawl_forward f = {.segs = segs, .n_segs = n_segs};
     for (int32_t i = 0; i < n_segs; i++) f.m += segs[i].rows;

@@ -17,7 +17,7 @@ typedef struct pawl_net pawl_net;
 /* Sizes that the caches and the engine need. */
 typedef struct pawl_net_dims {
     int64_t vocab, hidden, layers, context;
-    int64_t kv_layers;    /* layers with keys and values, the draft layers' included */
+    int64_t kv_layers; /* layers with keys and values, the draft layers' included */
     int64_t kv_heads, head_dim;
     int64_t draft_layers; /* MTP layers; 0: cannot draft */
     int64_t rec_layers;   /* layers with recurrent state */
@@ -28,7 +28,8 @@ typedef struct pawl_net_dims {
 
 /* Sees intermediate results: tests compare them with golden vectors. what: "embed", "layer", "norm", "router_logits",
  * "router_ids" (int32), "router_weights", "mtp"; layer counts from 0, the draft layer follows the last. */
-typedef void (*pawl_probe_fn)(void *user, const char *what, int64_t layer, const void *data, int64_t rows, int64_t width);
+typedef void (*pawl_probe_fn)(void *user, const char *what, int64_t layer, const void *data, int64_t rows,
+                              int64_t width);
 
 typedef struct pawl_net_options {
     pawl_space space; /* where the network will run: HOST, or CUDA for a plan that is only explained */
@@ -69,9 +70,9 @@ typedef struct pawl_forward {
     const int32_t *ids;
     const pawl_seg *segs;
     int32_t n_segs;
-    const int32_t *pages;   /* page table that the segments' page0 point into */
-    const float *hidden_in; /* draft only: [m][hidden] */
-    float *hidden;          /* out: [m][hidden] after the final norm (draft: after its own) */
+    const int32_t *pages;      /* page table that the segments' page0 point into */
+    const float *hidden_in;    /* draft only: [m][hidden] */
+    float *hidden;             /* out: [m][hidden] after the final norm (draft: after its own) */
     const int32_t *logit_rows; /* rows whose logits are wanted, rising */
     int32_t n_logits;
     float *logits; /* out: [n_logits][vocab] */
@@ -83,10 +84,11 @@ pawl_status pawl__net_forward(const pawl_net *net, pawl_net_state *st, const paw
                               pawl_err *err);
 /* The draft layer: row at position p takes the hidden state of position p and the token at p + 1, writes its own keys and
  * values at p, and its logits predict the token at p + 2. Segments' slots are not used. */
-pawl_status pawl__net_draft(const pawl_net *net, pawl_net_state *st, const pawl_forward *f, pawl_exec *ex, pawl_err *err);
+pawl_status pawl__net_draft(const pawl_net *net, pawl_net_state *st, const pawl_forward *f, pawl_exec *ex,
+                            pawl_err *err);
 /* After a step with verify segments: moves each segment's recurrent state on by its first `rows` logged rows, bit for bit as
  * if they had been computed plainly. Keys and values need nothing: rows past the accepted ones are overwritten later. */
-pawl_status pawl__net_commit(const pawl_net *net, pawl_net_state *st, const pawl_seg *segs, int32_t n_segs, pawl_exec *ex,
-                             pawl_err *err);
+pawl_status pawl__net_commit(const pawl_net *net, pawl_net_state *st, const pawl_seg *segs, int32_t n_segs,
+                             pawl_exec *ex, pawl_err *err);
 
 #endif

@@ -55,8 +55,10 @@ static pawl_status find_prefix(pawl_builder *b, pawl_err *err)
             return PAWL_OK;
         }
     }
-    return pawl__fail(err, PAWL_EFORMAT, "%s: no tensor embed_tokens.weight under model.language_model., "
-                      "language_model.model. or model.", pawl__checkpoint_dir(b->ck));
+    return pawl__fail(err, PAWL_EFORMAT,
+                      "%s: no tensor embed_tokens.weight under model.language_model., "
+                      "language_model.model. or model.",
+                      pawl__checkpoint_dir(b->ck));
 }
 
 static int is_moe(const pawl_builder *b)
@@ -72,22 +74,35 @@ static pawl_status load_layer(pawl_builder *b, const pawl_qwen35_config *c, int 
     l->full_attention = full_attention;
     PAWL_TRY(pawl__norm_load(b, "input_layernorm", c->hidden_size, c->rms_eps, 1, 0, &l->before_mixer, err));
     if (full_attention) {
-        l->attn = (pawl_attn_block){.hidden = c->hidden_size, .heads = c->q_heads, .kv_heads = c->kv_heads,
-                                    .d = c->head_dim, .r = c->rotary_dim, .gated = 1, .kv_layer = kv_layer};
+        l->attn = (pawl_attn_block){.hidden = c->hidden_size,
+                                    .heads = c->q_heads,
+                                    .kv_heads = c->kv_heads,
+                                    .d = c->head_dim,
+                                    .r = c->rotary_dim,
+                                    .gated = 1,
+                                    .kv_layer = kv_layer};
         PAWL_TRY(pawl__attn_load(b, "self_attn", c->rms_eps, &l->attn, err));
     } else {
-        l->gdn = (pawl_gdn_block){.hidden = c->hidden_size, .nk = c->key_heads, .nv = c->value_heads, .dk = c->key_dim,
-                                  .dv = c->value_dim, .rec_layer = rec_layer};
+        l->gdn = (pawl_gdn_block){.hidden = c->hidden_size,
+                                  .nk = c->key_heads,
+                                  .nv = c->value_heads,
+                                  .dk = c->key_dim,
+                                  .dv = c->value_dim,
+                                  .rec_layer = rec_layer};
         PAWL_TRY(pawl__gdn_load(b, "linear_attn", c->rms_eps, &l->gdn, err));
     }
     PAWL_TRY(pawl__norm_load(b, "post_attention_layernorm", c->hidden_size, c->rms_eps, 1, 0, &l->before_mlp, err));
     l->moe = is_moe(b);
     if (l->moe) {
         if (!c->moe)
-            return pawl__fail(err, PAWL_EFORMAT, "%smlp.gate.weight: a router, but config.json has no experts", b->prefix);
-        l->experts = (pawl_moe_block){.hidden = c->hidden_size, .width = c->moe_intermediate,
-                                      .shared_width = c->shared_intermediate, .top_k = c->top_k,
-                                      .method = PAWL_ROUTE_RENORMALIZE_NAIVE, .experts.n = c->experts};
+            return pawl__fail(err, PAWL_EFORMAT, "%smlp.gate.weight: a router, but config.json has no experts",
+                              b->prefix);
+        l->experts = (pawl_moe_block){.hidden = c->hidden_size,
+                                      .width = c->moe_intermediate,
+                                      .shared_width = c->shared_intermediate,
+                                      .top_k = c->top_k,
+                                      .method = PAWL_ROUTE_RENORMALIZE_NAIVE,
+                                      .experts.n = c->experts};
         return pawl__moe_load(b, "mlp", &l->experts, err);
     }
     if (!c->intermediate_size)
@@ -152,7 +167,8 @@ static pawl_status load_draft(pawl_builder *b, qwen3_5 *m, pawl_err *err)
     strcpy(b->prefix, pawl__checkpoint_find(b->ck, "model.mtp.fc.weight") ? "model.mtp." : "mtp.");
     strcpy(b->where, "mtp.");
     PAWL_TRY(add_common_ops(b, m, &m->draft_embed, &m->draft_add, err));
-    PAWL_TRY(pawl__norm_load(b, "pre_fc_norm_embedding", c->hidden_size, c->rms_eps, 1, 0, &m->draft_norm_embedding, err));
+    PAWL_TRY(
+        pawl__norm_load(b, "pre_fc_norm_embedding", c->hidden_size, c->rms_eps, 1, 0, &m->draft_norm_embedding, err));
     PAWL_TRY(pawl__norm_load(b, "pre_fc_norm_hidden", c->hidden_size, c->rms_eps, 1, 0, &m->draft_norm_hidden, err));
     PAWL_TRY(pawl__linear_load(b, "fc", c->hidden_size, 2 * c->hidden_size, 0, &m->draft_fc, err));
     PAWL_TRY(pawl__norm_load(b, "norm", c->hidden_size, c->rms_eps, 1, 0, &m->draft_norm, err));
@@ -183,12 +199,20 @@ static void fill_dims(pawl_net *net, const qwen3_5 *m)
         int64_t f = layer_row_floats(&m->draft_layer) + 2 * c->hidden_size;
         row = f > row ? f : row;
     }
-    net->dims = (pawl_net_dims){.vocab = c->vocab_size, .hidden = c->hidden_size, .layers = c->layers,
-                                .context = c->max_positions, .kv_layers = c->full_layers + (c->mtp_layers ? 1 : 0),
-                                .kv_heads = c->kv_heads, .head_dim = c->head_dim, .draft_layers = c->mtp_layers,
+    net->dims = (pawl_net_dims){.vocab = c->vocab_size,
+                                .hidden = c->hidden_size,
+                                .layers = c->layers,
+                                .context = c->max_positions,
+                                .kv_layers = c->full_layers + (c->mtp_layers ? 1 : 0),
+                                .kv_heads = c->kv_heads,
+                                .head_dim = c->head_dim,
+                                .draft_layers = c->mtp_layers,
                                 .rec_layers = c->layers - c->full_layers,
                                 .conv_channels = 2 * c->key_heads * c->key_dim + c->value_heads * c->value_dim,
-                                .nk = c->key_heads, .nv = c->value_heads, .dk = c->key_dim, .dv = c->value_dim,
+                                .nk = c->key_heads,
+                                .nv = c->value_heads,
+                                .dk = c->key_dim,
+                                .dv = c->value_dim,
                                 .row_floats = row + 3 * c->hidden_size + c->rotary_dim};
     for (int i = 0; i < c->n_eos; i++) net->eos[i] = c->eos[i];
     net->n_eos = c->n_eos;
@@ -275,7 +299,8 @@ static pawl_status run_head(pawl_step *s, const pawl_linear_op *head, const pawl
     return PAWL_OK;
 }
 
-static pawl_status run_embed(pawl_step *s, const pawl_decision *d, const pawl_wmat *table, const int32_t *ids, float *out)
+static pawl_status run_embed(pawl_step *s, const pawl_decision *d, const pawl_wmat *table, const int32_t *ids,
+                             float *out)
 {
     pawl_embed_args e = {.m = s->m, .ids = ids, .table = table, .out = out};
     return pawl__step_run(s, d, s->m, &e, "embed_tokens", out, table->k, table->k);

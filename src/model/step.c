@@ -71,8 +71,9 @@ static pawl_status look_for_nan(pawl_step *s, const pawl_decision *d, int64_t m,
     for (int64_t r = 0; r < m; r++)
         for (int64_t j = 0; j < width; j++)
             if (!isfinite(out[r * ld + j]))
-                return pawl__fail(s->err, PAWL_EINTERNAL, "%s in layer %lld (kernel %s): row %lld of %lld, element %lld is %g",
-                                  what, (long long)s->layer, pawl__decision_kernel(d, m)->id, (long long)r, (long long)m,
+                return pawl__fail(s->err, PAWL_EINTERNAL,
+                                  "%s in layer %lld (kernel %s): row %lld of %lld, element %lld is %g", what,
+                                  (long long)s->layer, pawl__decision_kernel(d, m)->id, (long long)r, (long long)m,
                                   (long long)j, (double)out[r * ld + j]);
     return PAWL_OK;
 }
@@ -107,7 +108,8 @@ pawl_query pawl__builder_query(const pawl_builder *b, pawl_op op)
 {
     pawl_query q = pawl__query(op);
     q.at = b->space;
-    if (b->space == PAWL_SPACE_CUDA) q.a = q.out = PAWL_BF16; /* what GPU kernels exchange; states and caches stay f32 */
+    if (b->space == PAWL_SPACE_CUDA)
+        q.a = q.out = PAWL_BF16; /* what GPU kernels exchange; states and caches stay f32 */
     return q;
 }
 
@@ -134,10 +136,14 @@ static pawl_scale scale_kind(pawl_quant q)
     switch (q) {
     case PAWL_Q_FP8BLK:
     case PAWL_Q_FP8TEN:
-    case PAWL_Q_FP8CH: return PAWL_SCALE_F32; /* whatever the file holds, it was unpacked once at load */
-    case PAWL_Q_NVFP4: return PAWL_SCALE_E4M3;
-    case PAWL_Q_MXFP4: return PAWL_SCALE_E8M0;
-    default: return PAWL_SCALE_NONE;
+    case PAWL_Q_FP8CH:
+        return PAWL_SCALE_F32; /* whatever the file holds, it was unpacked once at load */
+    case PAWL_Q_NVFP4:
+        return PAWL_SCALE_E4M3;
+    case PAWL_Q_MXFP4:
+        return PAWL_SCALE_E8M0;
+    default:
+        return PAWL_SCALE_NONE;
     }
 }
 
@@ -189,8 +195,16 @@ pawl_status pawl__norm_load(pawl_builder *b, const char *name, int64_t k, double
 pawl_status pawl__norm_run(pawl_step *s, const pawl_norm_op *op, const float *x, int64_t x_row, float *out,
                            int64_t out_row, const char *what)
 {
-    pawl_norm_args a = {.m = s->m, .heads = 1, .k = op->k, .x = x, .x_row = x_row, .w = op->w, .out = out,
-                        .out_row = out_row, .eps = op->eps, .offset1 = op->offset1};
+    pawl_norm_args a = {.m = s->m,
+                        .heads = 1,
+                        .k = op->k,
+                        .x = x,
+                        .x_row = x_row,
+                        .w = op->w,
+                        .out = out,
+                        .out_row = out_row,
+                        .eps = op->eps,
+                        .offset1 = op->offset1};
     return pawl__step_run(s, op->d, s->m, &a, what, out, op->k, out_row);
 }
 

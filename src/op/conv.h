@@ -18,10 +18,10 @@ typedef struct pawl_conv_args {
     const float *w; /* [channels][4] */
     const pawl_seg *segs;
     int32_t n_segs;
-    float *state;       /* slot s at state + s*slot_size: [channels][3] */
-    int64_t slot_size;  /* floats */
-    float *log;         /* [..][channels]; may be NULL when no segment is verify */
-    float *out;         /* [m][channels] */
+    float *state;      /* slot s at state + s*slot_size: [channels][3] */
+    int64_t slot_size; /* floats */
+    float *log;        /* [..][channels]; may be NULL when no segment is verify */
+    float *out;        /* [m][channels] */
 } pawl_conv_args;
 
 typedef struct pawl_conv_replay_args {

@@ -18,16 +18,16 @@
 
 /* Inputs of the recurrence of verified rows, row-major by log row. q is not needed. */
 typedef struct pawl_gdn_log {
-    float *k;    /* [rows][nk * dk], normalised */
-    float *v;    /* [rows][nv * dv] */
+    float *k;     /* [rows][nk * dk], normalised */
+    float *v;     /* [rows][nv * dv] */
     float *decay; /* [rows][nv]: exp(g) */
-    float *beta; /* [rows][nv] */
+    float *beta;  /* [rows][nv] */
 } pawl_gdn_log;
 
 /* Used by gdn and gdn_verify alike; segments say which. */
 typedef struct pawl_gdn_args {
     int64_t m, nk, nv, dk, dv;
-    const float *qkv; /* [m][2*nk*dk + nv*dv]: the convolution's output, q heads, k heads, v heads */
+    const float *qkv;   /* [m][2*nk*dk + nv*dv]: the convolution's output, q heads, k heads, v heads */
     const float *a, *b; /* [m][ab_row]: raw outputs of in_proj_a and in_proj_b, nv each */
     int64_t ab_row;
     const float *a_log, *dt_bias; /* [nv] */

@@ -61,7 +61,7 @@ typedef struct pawl_moe_route_args {
 } pawl_moe_route_args;
 
 typedef struct pawl_expert {
-    pawl_wmat gate, up, down; /* [I, H], [I, H], [H, I]; up.data is NULL when not gated */
+    pawl_wmat gate, up, down;                     /* [I, H], [I, H], [H, I]; up.data is NULL when not gated */
     const float *gate_bias, *up_bias, *down_bias; /* [I], [I], [H] or NULL */
 } pawl_expert;
 
@@ -75,7 +75,7 @@ typedef struct pawl_experts {
 typedef struct pawl_moe_args {
     int64_t m, top_k;
     const pawl_experts *experts;
-    const float *x; /* [m][h] */
+    const float *x;       /* [m][h] */
     const int32_t *ids;   /* [m][top_k] */
     const float *weights; /* [m][top_k] */
     float *y;             /* [m][h]; must not overlap x */

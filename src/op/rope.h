@@ -9,8 +9,8 @@
 
 typedef struct pawl_rope_args {
     int64_t m, heads;
-    int64_t r;        /* rotary dimensions, even */
-    float *x;         /* vector (t, h) at x + t*x_row + h*x_head */
+    int64_t r; /* rotary dimensions, even */
+    float *x;  /* vector (t, h) at x + t*x_row + h*x_head */
     int64_t x_row, x_head;
     const float *cos, *sin; /* [m][r/2] */
 } pawl_rope_args;

@@ -13,7 +13,7 @@
 #include "base/status.h"
 
 typedef enum pawl_quant {
-    PAWL_Q_NONE,   /* the op has no weight */
+    PAWL_Q_NONE, /* the op has no weight */
     PAWL_Q_F32,
     PAWL_Q_F16,
     PAWL_Q_BF16,

@@ -11,10 +11,10 @@
 #include "pawl/pawl.h"
 
 typedef struct pawl_sample_params {
-    float temperature; /* below 1e-5: greedy */
-    int32_t top_k;     /* 0 or >= vocab: off */
-    float top_p;       /* >= 1: off; 0 keeps one token */
-    float min_p;       /* 0: off */
+    float temperature;                     /* below 1e-5: greedy */
+    int32_t top_k;                         /* 0 or >= vocab: off */
+    float top_p;                           /* >= 1: off; 0 keeps one token */
+    float min_p;                           /* 0: off */
     float presence, frequency, repetition; /* 0, 0, 1: off */
     const pawl_logit_bias *bias;
     size_t n_bias;

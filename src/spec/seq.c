@@ -34,7 +34,8 @@ pawl_status pawl__seq_create(const pawl_net *net, pawl_net_state *st, int64_t co
     if (!s->tokens || !s->pages || !s->hidden || !s->draft_hidden || !s->logits || !s->logit_rows || s->slot < 0) {
         int no_slot = s->slot < 0;
         pawl__seq_destroy(&s);
-        return pawl__fail(err, PAWL_ENOMEM, no_slot ? "sequence: no recurrent slot is free" : "sequence: out of memory");
+        return pawl__fail(err, PAWL_ENOMEM,
+                          no_slot ? "sequence: no recurrent slot is free" : "sequence: out of memory");
     }
     for (int32_t i = 0; i < rows; i++) s->logit_rows[i] = i;
     *out = s;
@@ -95,8 +96,16 @@ static pawl_status run_draft(pawl_seq *s, int64_t pos, int32_t rows, const int32
 {
     pawl_seg seg = {.row0 = 0, .rows = rows, .pos0 = (int32_t)pos, .slot = s->slot};
     int32_t last = rows - 1;
-    pawl_forward f = {.m = rows, .ids = next_ids, .segs = &seg, .n_segs = 1, .pages = s->pages, .hidden_in = hidden,
-                      .hidden = s->draft_hidden, .logit_rows = &last, .n_logits = logits ? 1 : 0, .logits = logits};
+    pawl_forward f = {.m = rows,
+                      .ids = next_ids,
+                      .segs = &seg,
+                      .n_segs = 1,
+                      .pages = s->pages,
+                      .hidden_in = hidden,
+                      .hidden = s->draft_hidden,
+                      .logit_rows = &last,
+                      .n_logits = logits ? 1 : 0,
+                      .logits = logits};
     return pawl__net_draft(s->net, s->st, &f, ex, err);
 }
 
@@ -121,8 +130,15 @@ pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_e
     pawl_seg seg = {.row0 = 0, .rows = (int32_t)rows, .pos0 = (int32_t)s->done, .slot = s->slot};
     int last = s->done + rows == s->n;
     int32_t last_row = (int32_t)rows - 1;
-    pawl_forward f = {.m = (int32_t)rows, .ids = s->tokens + s->done, .segs = &seg, .n_segs = 1, .pages = s->pages,
-                      .hidden = s->hidden, .logit_rows = &last_row, .n_logits = last ? 1 : 0, .logits = s->logits};
+    pawl_forward f = {.m = (int32_t)rows,
+                      .ids = s->tokens + s->done,
+                      .segs = &seg,
+                      .n_segs = 1,
+                      .pages = s->pages,
+                      .hidden = s->hidden,
+                      .logit_rows = &last_row,
+                      .n_logits = last ? 1 : 0,
+                      .logits = s->logits};
     PAWL_TRY(pawl__net_forward(s->net, s->st, &f, ex, err));
     s->done += rows;
     if (!keep_draft) {
@@ -167,8 +183,15 @@ static pawl_status verify(pawl_seq *s, const int32_t *drafts, int k, pawl_exec *
     memcpy(ids + 1, drafts, (size_t)k * sizeof *ids);
     PAWL_TRY(pawl__seq_reserve(s, s->done + k + 1, err));
     pawl_seg seg = {.rows = k + 1, .pos0 = (int32_t)s->done, .slot = s->slot, .verify = k > 0};
-    pawl_forward f = {.m = k + 1, .ids = ids, .segs = &seg, .n_segs = 1, .pages = s->pages, .hidden = s->hidden,
-                      .logit_rows = s->logit_rows, .n_logits = k + 1, .logits = s->logits};
+    pawl_forward f = {.m = k + 1,
+                      .ids = ids,
+                      .segs = &seg,
+                      .n_segs = 1,
+                      .pages = s->pages,
+                      .hidden = s->hidden,
+                      .logit_rows = s->logit_rows,
+                      .n_logits = k + 1,
+                      .logits = s->logits};
     return pawl__net_forward(s->net, s->st, &f, ex, err);
 }
 

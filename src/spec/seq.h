@@ -19,7 +19,7 @@ typedef struct pawl_seq {
     const pawl_net *net;
     pawl_net_state *st;
     int64_t context;
-    int32_t chunk; /* most rows of a prefill step */
+    int32_t chunk;   /* most rows of a prefill step */
     int32_t *tokens; /* [context] */
     int64_t n, done, draft_done;
     int cold;     /* positions were computed without the draft layer following: it cannot draft before a rewind */

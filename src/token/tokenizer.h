@@ -45,8 +45,8 @@ int pawl__tokenizer_is_special(const pawl_tokenizer *t, int32_t id);
 int32_t pawl__tokenizer_find(const pawl_tokenizer *t, const char *content);
 
 /* Appends the text of the ids; invalid bytes become U+FFFD. skip_special leaves special tokens out. */
-pawl_status pawl__tokenizer_decode(const pawl_tokenizer *t, const int32_t *ids, size_t n, int skip_special, pawl_buf *out,
-                                   pawl_err *err);
+pawl_status pawl__tokenizer_decode(const pawl_tokenizer *t, const int32_t *ids, size_t n, int skip_special,
+                                   pawl_buf *out, pawl_err *err);
 
 /* A named special token from tokenizer_config.json ("bos_token", "eos_token", "pad_token", "unk_token"), or NULL. */
 const char *pawl__tokenizer_named(const pawl_tokenizer *t, const char *name);

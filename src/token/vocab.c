@@ -148,14 +148,16 @@ static pawl_status read_entry(pawl_tokenizer *t, pawl_vocab_scan *s, entries *l,
 
 static pawl_status read_entries(pawl_tokenizer *t, pawl_vocab_scan s, entries *l, pawl_err *err)
 {
-    if (!s.text || !pawl__vocab_scan_take(&s, '{')) return pawl__fail(err, PAWL_EFORMAT, "expected an object of piece: id");
+    if (!s.text || !pawl__vocab_scan_take(&s, '{'))
+        return pawl__fail(err, PAWL_EFORMAT, "expected an object of piece: id");
     l->room = s.end - s.i;
     l->pool = pawl__arena_alloc(t->arena, l->room);
     if (!l->pool) return pawl__fail(err, PAWL_ENOMEM, "out of memory");
     if (pawl__vocab_scan_take(&s, '}')) return PAWL_OK;
     do PAWL_TRY(read_entry(t, &s, l, err));
     while (pawl__vocab_scan_take(&s, ','));
-    return pawl__vocab_scan_take(&s, '}') ? PAWL_OK : pawl__vocab_scan_fail(&s, "expected a comma or a closing brace", err);
+    return pawl__vocab_scan_take(&s, '}') ? PAWL_OK
+                                          : pawl__vocab_scan_fail(&s, "expected a comma or a closing brace", err);
 }
 
 static pawl_status fill_vocab(pawl_tokenizer *t, const entries *l, pawl_err *err)

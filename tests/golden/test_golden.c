@@ -115,7 +115,8 @@ static void record(void *user, const char *what, int64_t layer, const void *data
 }
 
 /* Runs a prompt in one forward pass with the probe on; with next ids also the draft layer. */
-static void run_probed(const int32_t *ids, int64_t n, const int32_t *next, inner *r, pawl_net_state **st, float **mtp_logits)
+static void run_probed(const int32_t *ids, int64_t n, const int32_t *next, inner *r, pawl_net_state **st,
+                       float **mtp_logits)
 {
     const pawl_net_dims *d = pawl__net_dims(model->net);
     pawl_err err;
@@ -126,8 +127,8 @@ static void run_probed(const int32_t *ids, int64_t n, const int32_t *next, inner
     r->weights = malloc((size_t)(d->layers * n * 64) * 4);
     r->mtp = malloc((size_t)(n * d->hidden) * 4);
     int64_t n_pages = (n + PAWL_KV_PAGE - 1) / PAWL_KV_PAGE;
-    pawl_net_state_options o = {.max_rows = (int32_t)n, .max_verify = 1, .n_pages = n_pages, .n_slots = 1,
-                                .probe = record, .probe_user = r};
+    pawl_net_state_options o = {
+        .max_rows = (int32_t)n, .max_verify = 1, .n_pages = n_pages, .n_slots = 1, .probe = record, .probe_user = r};
     check_ok(pawl__net_state_create(model->net, &o, st, &err), &err);
     int32_t *pages = malloc((size_t)n_pages * sizeof *pages), *rows = malloc((size_t)n * sizeof *rows);
     assert_int_equal(pawl__kv_take(pawl__net_kv(*st), n_pages, pages), PAWL_OK);
@@ -139,8 +140,16 @@ static void run_probed(const int32_t *ids, int64_t n, const int32_t *next, inner
     if (next) {
         *mtp_logits = malloc((size_t)(n * d->vocab) * 4);
         float *out = malloc((size_t)(n * d->hidden) * 4);
-        pawl_forward g = {.m = (int32_t)n, .ids = next, .segs = &seg, .n_segs = 1, .pages = pages, .hidden_in = hidden,
-                          .hidden = out, .logit_rows = rows, .n_logits = (int32_t)n, .logits = *mtp_logits};
+        pawl_forward g = {.m = (int32_t)n,
+                          .ids = next,
+                          .segs = &seg,
+                          .n_segs = 1,
+                          .pages = pages,
+                          .hidden_in = hidden,
+                          .hidden = out,
+                          .logit_rows = rows,
+                          .n_logits = (int32_t)n,
+                          .logits = *mtp_logits};
         check_ok(pawl__net_draft(model->net, *st, &g, &model->exec, &err), &err);
         free(out);
     }
@@ -352,8 +361,9 @@ int main(int argc, char **argv)
     model_path = argv[1];
     golden_path = argv[2];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_of_all_prompts), cmocka_unit_test(inner_results), cmocka_unit_test(greedy_continuations),
-        cmocka_unit_test(drafts),                cmocka_unit_test(draft_chains),
+        cmocka_unit_test(logits_of_all_prompts), cmocka_unit_test(inner_results),
+        cmocka_unit_test(greedy_continuations),  cmocka_unit_test(drafts),
+        cmocka_unit_test(draft_chains),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -73,11 +73,19 @@ static void utf8(void **state)
         uint32_t cp;
         size_t skip;
     } cases[] = {
-        {"a", 1, 'a', 0},          {"\xc3\xa9", 2, 0xe9, 0},           {"\xe2\x82\xac", 3, 0x20ac, 0},
-        {"\xf0\x9f\x8d\xa3", 4, 0x1f363, 0}, {"\xf4\x8f\xbf\xbf", 4, 0x10ffff, 0},
-        {"\x80", PAWL_UTF8_BAD, 0, 1},       {"\xc0\x80", PAWL_UTF8_BAD, 0, 1}, {"\xed\xa0\x80", PAWL_UTF8_BAD, 0, 1},
-        {"\xe2\x82 ", PAWL_UTF8_BAD, 0, 2},  {"\xf0\x9f\x8d", PAWL_UTF8_CUT, 0, 3}, {"\xf4\x90", PAWL_UTF8_BAD, 0, 1},
-        {"\xff", PAWL_UTF8_BAD, 0, 1},       {"\xe0\x80", PAWL_UTF8_BAD, 0, 1},
+        {"a", 1, 'a', 0},
+        {"\xc3\xa9", 2, 0xe9, 0},
+        {"\xe2\x82\xac", 3, 0x20ac, 0},
+        {"\xf0\x9f\x8d\xa3", 4, 0x1f363, 0},
+        {"\xf4\x8f\xbf\xbf", 4, 0x10ffff, 0},
+        {"\x80", PAWL_UTF8_BAD, 0, 1},
+        {"\xc0\x80", PAWL_UTF8_BAD, 0, 1},
+        {"\xed\xa0\x80", PAWL_UTF8_BAD, 0, 1},
+        {"\xe2\x82 ", PAWL_UTF8_BAD, 0, 2},
+        {"\xf0\x9f\x8d", PAWL_UTF8_CUT, 0, 3},
+        {"\xf4\x90", PAWL_UTF8_BAD, 0, 1},
+        {"\xff", PAWL_UTF8_BAD, 0, 1},
+        {"\xe0\x80", PAWL_UTF8_BAD, 0, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t cp = 0;
@@ -113,7 +121,8 @@ static void json_lookups_name_the_key(void **state)
     check_ok(pawl__json_get_int(j, "z", 0, 10, &n, &err), &err);
     assert_int_equal(n, 7);
     check_fails(pawl__json_get_int(j, "n", 8, 10, &n, &err), PAWL_EFORMAT, &err, "n: expected 8 to 10, found 7");
-    check_fails(pawl__json_get_int(j, "s", 0, 10, &n, &err), PAWL_EFORMAT, &err, "s: expected an integer, found a string");
+    check_fails(pawl__json_get_int(j, "s", 0, 10, &n, &err), PAWL_EFORMAT, &err,
+                "s: expected an integer, found a string");
     double d;
     check_fails(pawl__json_get_num(j, "s", 0, 1, &d, &err), PAWL_EFORMAT, &err, "expected a number");
     json_decref(j);
