@@ -7,6 +7,7 @@
 
 #include "model/net.h"
 #include "pawl/pawl.h"
+#include "route/tuning.h"
 #include "spec/adapt.h"
 #include "token/genconfig.h"
 #include "token/tokenizer.h"
@@ -19,6 +20,7 @@ struct pawl_model {
     pawl_pool *pool;
     pawl_exec exec;
     pthread_mutex_t step; /* held during a step: all sessions share the threads and the kernels' scratch */
+    pawl_tuning tuning;   /* this machine's measured crossovers, if a tuning file holds any */
     pawl_policy target, draft;
     pawl_plan *plan;
     pawl_checkpoint *ck;

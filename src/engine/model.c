@@ -75,6 +75,11 @@ static pawl_status open_machine(pawl_model *m, const pawl_model_options *o, pawl
 {
     pawl__caps_probe(&m->caps);
     PAWL_TRY(pawl__engine_policies(o->kernels, o->draft_kernels, &m->target, &m->draft, err));
+    pawl_buf tuning = {0};
+    pawl__tuning_path(&m->caps, &tuning);
+    if (tuning.len && !tuning.failed) pawl__tuning_load(tuning.data, &pawl__kernel_table, &m->caps, &m->tuning);
+    pawl__buf_free(&tuning);
+    m->target.thresholds = m->draft.thresholds = &m->tuning.thresholds;
     int threads = o->threads > 0 ? o->threads : m->caps.cores > 0 ? m->caps.cores : 1;
     PAWL_TRY(pawl__pool_create(threads, &m->pool, err));
     m->exec.caps = &m->caps;
@@ -156,6 +161,7 @@ void pawl_model_close(pawl_model **pm)
     pawl__net_close(&m->net);
     pawl__checkpoint_close(&m->ck);
     pawl__plan_destroy(&m->plan);
+    pawl__tuning_free(&m->tuning);
     pawl__pool_destroy(&m->pool);
     pthread_mutex_destroy(&m->step);
     free(m->exec.scratch);

@@ -1,6 +1,6 @@
 /* What the tokenizer's files share: the tables of a loaded tokenizer and the calls between its parts.
  *
- * tokenizer.c opens, closes and answers look-ups; scan.c and vocab.c read vocabulary and merges; added.c reads and
+ * tokenizer.c opens, closes and answers look-ups; vocab_scan.c and vocab.c read vocabulary and merges; added.c reads and
  * matches added tokens; pattern.c and pretokenize.c split text into words; bpe.c merges a word; encode.c is the
  * pipeline; detok.c goes back to text.
  * Everything that is not owned by PCRE2 lies in the tokenizer's arena and is constant once loading has ended. */
@@ -89,7 +89,7 @@ typedef struct pawl_excerpt {
 } pawl_excerpt;
 pawl_excerpt pawl__excerpt(const char *s, size_t n);
 
-/* --- scan.c --- */
+/* --- vocab_scan.c --- */
 /* A place in a JSON text; a part of it when end lies before the text's. */
 typedef struct pawl_vocab_scan {
     const char *text;
