@@ -32,9 +32,13 @@ const char *pawl__json_kind(const json_t *v)
 
 pawl_status pawl__json_parse(const char *text, size_t n, const char *name, json_t **out, pawl_err *err)
 {
-    json_error_t e;
+    json_error_t e = {0};
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (*out) return PAWL_OK;
+    /* Where an allocation fails, the parser gives up without saying why; of bad input it always says what is wrong. */
+    enum json_error_code code = json_error_code(&e);
+    if (code == json_error_unknown || code == json_error_out_of_memory)
+        return pawl__fail(err, PAWL_ENOMEM, "%s: out of memory while reading %zu bytes of JSON", name, n);
     return pawl__fail(err, PAWL_EFORMAT, "%s: not valid JSON at line %d, column %d: %s", name, e.line, e.column,
                       e.text);
 }
