@@ -30,14 +30,37 @@ const char *pawl__json_kind(const json_t *v)
     return "an unknown value";
 }
 
+typedef struct feed {
+    const char *at, *end;
+    int out_of_memory;
+} feed;
+
+/* Jansson 2.14 drops a byte of a long token when the token's buffer cannot grow, and goes on; a number that follows
+ * clears errno. So it gets one byte at a time, and each time errno tells how the last one went. json_load_callback_t */
+static size_t next_byte(void *buffer, size_t size, void *data)
+{
+    feed *f = data;
+    f->out_of_memory |= errno == ENOMEM;
+    if (f->out_of_memory) return (size_t)-1;
+    if (f->at == f->end || size == 0) return 0;
+    *(char *)buffer = *f->at++;
+    return 1;
+}
+
 pawl_status pawl__json_parse(const char *text, size_t n, const char *name, json_t **out, pawl_err *err)
 {
     json_error_t e = {0};
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
-    if (*out) return PAWL_OK;
-    /* Where an allocation fails, the parser gives up without saying why; of bad input it always says what is wrong. */
+    feed f = {.at = text, .end = text + n};
+    errno = 0;
+    *out = json_load_callback(next_byte, &f, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    f.out_of_memory |= errno == ENOMEM;
+    if (*out && !f.out_of_memory) return PAWL_OK;
+    json_decref(*out);
+    *out = NULL;
+    /* Where an allocation fails, the parser gives up without saying why, or calls the token that it had no room for bad
+     * syntax. */
     enum json_error_code code = json_error_code(&e);
-    if (code == json_error_unknown || code == json_error_out_of_memory)
+    if (f.out_of_memory || code == json_error_unknown || code == json_error_out_of_memory)
         return pawl__fail(err, PAWL_ENOMEM, "%s: out of memory while reading %zu bytes of JSON", name, n);
     return pawl__fail(err, PAWL_EFORMAT, "%s: not valid JSON at line %d, column %d: %s", name, e.line, e.column,
                       e.text);

@@ -97,15 +97,15 @@ static pawl_status check_params(int64_t vocab, const pawl_sample_params *p, pawl
 static int allocate(pawl_sampler *s)
 {
     size_t n = (size_t)s->vocab;
+    const pawl_logit_bias *bias = s->p.bias;
+    s->p.bias = NULL; /* the caller's until it is copied: the destroyer must not free it */
     s->row = malloc(n * sizeof *s->row);
     if (!s->row) return 0;
     if (s->p.n_bias) {
         pawl_logit_bias *copy = malloc(s->p.n_bias * sizeof *copy);
-        if (copy) memcpy(copy, s->p.bias, s->p.n_bias * sizeof *copy);
-        s->p.bias = copy;
         if (!copy) return 0;
-    } else {
-        s->p.bias = NULL;
+        memcpy(copy, bias, s->p.n_bias * sizeof *copy);
+        s->p.bias = copy;
     }
     if (s->penalised) {
         s->generated = calloc(n, sizeof *s->generated);

@@ -69,7 +69,7 @@ static pawl_status add_stage(pawl_pretok *p, const char *pattern, size_t n, int 
     pcre2_compile_context_free(cc);
     pawl__buf_free(&rewritten);
     if (!re) {
-        if (!cc || code == PCRE2_ERROR_NOMEMORY) return pawl__fail(err, PAWL_ENOMEM, "out of memory");
+        if (!cc || code == PCRE2_ERROR_HEAP_FAILED) return pawl__fail(err, PAWL_ENOMEM, "out of memory");
         PCRE2_UCHAR why[128];
         pcre2_get_error_message(code, why, sizeof why);
         return pawl__fail(err, PAWL_EFORMAT, "the pattern does not compile: %s at byte %zu", (const char *)why,
