@@ -22,7 +22,8 @@ static atomic_flag maps_lock = ATOMIC_FLAG_INIT;
 
 static pawl_status open_regular(const char *path, int *fd, size_t *size, pawl_err *err)
 {
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: a FIFO without a writer would hold open() for ever; regular files do not know it */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0) return pawl__fail(err, PAWL_EIO, "%s: cannot open: %s", path, strerror(errno));
     struct stat st;
     if (fstat(*fd, &st) < 0) {

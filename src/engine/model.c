@@ -95,7 +95,8 @@ static pawl_status open_weights(pawl_model *m, const char *path, const pawl_mode
     pawl_net_options net = {.space = PAWL_SPACE_HOST, .check_nan = o->check_nan};
     pawl_status s = pawl__net_open(m->ck, m->plan, &net, &m->net, err);
     if (s != PAWL_OK) {
-        pawl__fail_in(err, "%s", path);
+        /* what concerns a file or a tensor begins with the folder already; the plan's refusals do not know it */
+        if (err && strncmp(err->text, path, strlen(path))) pawl__fail_in(err, "%s", path);
         return s;
     }
     for (size_t i = 0; i < pawl__checkpoint_count(m->ck); i++)

@@ -28,7 +28,11 @@ pawl_status pawl__net_open(pawl_checkpoint *ck, pawl_plan *plan, const pawl_net_
 {
     *out = NULL;
     const pawl_family *family = NULL;
-    PAWL_TRY(find_family(ck, &family, err));
+    pawl_status s = find_family(ck, &family, err);
+    if (s != PAWL_OK) {
+        if (err) pawl__fail_in(err, "%s/config.json", pawl__checkpoint_dir(ck));
+        return s;
+    }
     pawl_net *net = calloc(1, sizeof *net);
     if (net) net->arena = pawl__arena_create(ARENA_LIMIT);
     if (!net || !net->arena) {
@@ -38,7 +42,7 @@ pawl_status pawl__net_open(pawl_checkpoint *ck, pawl_plan *plan, const pawl_net_
     net->family = family;
     net->plan = plan;
     net->opt = *opt;
-    pawl_status s = family->open(net, ck, err);
+    s = family->open(net, ck, err);
     if (s != PAWL_OK) {
         pawl__net_close(&net);
         return s;

@@ -236,9 +236,13 @@ static pawl_status open_net(pawl_net *net, pawl_checkpoint *ck, pawl_err *err)
     qwen3_5 *m = pawl__arena_alloc(net->arena, sizeof *m);
     if (!m) return pawl__fail(err, PAWL_ENOMEM, "out of memory");
     net->model = m;
-    PAWL_TRY(pawl__qwen35_config_read(pawl__checkpoint_config(ck), &m->cfg, err));
     const pawl_qwen35_config *c = &m->cfg;
-    PAWL_TRY(refuse_what_is_missing(c, err));
+    pawl_status s = pawl__qwen35_config_read(pawl__checkpoint_config(ck), &m->cfg, err);
+    if (s == PAWL_OK) s = refuse_what_is_missing(c, err);
+    if (s != PAWL_OK) {
+        if (err) pawl__fail_in(err, "%s/config.json", pawl__checkpoint_dir(ck));
+        return s;
+    }
     net->type = c->moe ? "qwen3_5_moe_text" : "qwen3_5_text";
     m->layers = pawl__arena_array(net->arena, (size_t)c->layers, sizeof *m->layers);
     m->inv_freq = pawl__arena_array(net->arena, (size_t)c->rotary_dim / 2, sizeof *m->inv_freq);
