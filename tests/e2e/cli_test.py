@@ -27,7 +27,7 @@ ENV = {k: v for k, v in os.environ.items() if not k.startswith("PAWL_") or k == 
 
 
 def pawl(*args, stdin=b"", env=None):
-    return subprocess.run([PAWL, *args], input=stdin, capture_output=True, timeout=100, env={**ENV, **(env or {})})
+    return subprocess.run([PAWL, *args], input=stdin, capture_output=True, timeout=250, env={**ENV, **(env or {})})
 
 
 class Cli(unittest.TestCase):
@@ -241,7 +241,7 @@ class Run(Cli):
     def test_stdout_that_cannot_be_written(self):
         args = ["run", DEMO, "-p", PROMPT, "-n", "400", "--ignore-eos", *GREEDY]
         with open("/dev/full", "w") as full:
-            r = subprocess.run([PAWL, *args], stdout=full, stderr=subprocess.PIPE, timeout=100)
+            r = subprocess.run([PAWL, *args], stdout=full, stderr=subprocess.PIPE, timeout=250)
         self.assertEqual(r.returncode, 1)
         self.assertIn(b"standard output", r.stderr)
         with subprocess.Popen([PAWL, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
@@ -264,7 +264,7 @@ class Signals(Cli):
         p = self.start(*self.LONG)
         head = p.stdout.read(10)
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 130, err)
         self.assertEqual(err, b"")
         want = self.ok(*self.LONG).stdout
@@ -275,7 +275,7 @@ class Signals(Cli):
         p = self.start(*self.LONG, "--json")
         time.sleep(1.0)
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=60)
         if p.returncode == 0:
             self.skipTest("the run was over before the signal")
         self.assertEqual(p.returncode, 130, err)
@@ -292,7 +292,7 @@ class Signals(Cli):
         for name in os.listdir(model):
             if name.endswith(".safetensors"):
                 os.truncate(os.path.join(model, name), 0)
-        _, err = p.communicate(timeout=20)
+        _, err = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 1, err)
         self.assertRegex(err.decode(), r"^pawl: .*\.safetensors: [^\n]*\n$")
 
@@ -459,7 +459,7 @@ class Chat(Cli):
         os.close(side)
         seen = b""
 
-        def wait_for(fd, words, limit=30):
+        def wait_for(fd, words, limit=60):
             nonlocal seen
             end = time.time() + limit
             while words not in seen:
@@ -467,6 +467,7 @@ class Chat(Cli):
                 self.assertTrue(ready, f"no {words!r} in {seen!r}")
                 seen += os.read(fd, 4096)
             seen = seen.split(words, 1)[1]
+            time.sleep(0.2)  # a prompt is shown a moment before the terminal is ready for keys
 
         wait_for(main, b"> ")
         os.write(main, b"Tell me a storx\x7fy\n")  # a corrected letter
