@@ -196,7 +196,7 @@ static void test_print_parse_equal(void **state)
     (void)state;
     uint64_t s = check_seed("query");
     int good = 0, per_op[PAWL_OP_COUNT] = {0};
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 100000; i++) {
         pawl_query q = random_query(&s), back;
         pawl_err err;
         if (pawl__query_check(&q, &err) != PAWL_OK) continue;
