@@ -33,14 +33,16 @@ static void add_rows(const void *args, int64_t first, int64_t last, int thread)
 static pawl_status run_act(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
-    pawl__split(ex, ((const pawl_act_args *)args)->m, act_rows, args);
+    const pawl_act_args *a = args;
+    pawl__split(ex, a->m, 16 * a->m * a->n, act_rows, args);
     return PAWL_OK;
 }
 
 static pawl_status run_add(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
-    pawl__split(ex, ((const pawl_add_args *)args)->m, add_rows, args);
+    const pawl_add_args *a = args;
+    pawl__split(ex, a->m, a->m * a->n, add_rows, args);
     return PAWL_OK;
 }
 

@@ -111,7 +111,8 @@ static void attend_items(const void *args, int64_t first, int64_t last, int thre
 static pawl_status run_store(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
-    pawl__split(ex, ((const pawl_kv_store_args *)args)->n_segs, store_segments, args);
+    const pawl_kv_store_args *a = args;
+    pawl__split(ex, a->n_segs, a->m * a->kv_heads * a->d, store_segments, args);
     return PAWL_OK;
 }
 
@@ -119,7 +120,9 @@ static pawl_status run_attn(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
     const pawl_attn_args *a = args;
-    pawl__split(ex, a->m * a->heads, attend_items, a);
+    int64_t positions = 0; /* seen by all rows together */
+    for (int32_t i = 0; i < a->n_segs; i++) positions += (int64_t)a->segs[i].rows * (a->segs[i].pos0 + a->segs[i].rows);
+    pawl__split(ex, a->m * a->heads, 2 * positions * a->heads * a->d, attend_items, a);
     return PAWL_OK;
 }
 

@@ -66,7 +66,7 @@ static pawl_status run(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
     const pawl_conv_args *a = args;
-    pawl__split(ex, a->n_segs * ((a->channels + PART - 1) / PART), parts, a);
+    pawl__split(ex, a->n_segs * ((a->channels + PART - 1) / PART), 16 * a->m * a->channels, parts, a);
     return PAWL_OK;
 }
 

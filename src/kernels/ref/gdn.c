@@ -169,7 +169,7 @@ static pawl_status run(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
     const pawl_gdn_args *a = args;
-    pawl__split(ex, a->n_segs * a->nv * ((a->dv + PART - 1) / PART), parts, a);
+    pawl__split(ex, a->n_segs * a->nv * ((a->dv + PART - 1) / PART), 3 * a->m * a->nv * a->dk * a->dv, parts, a);
     return PAWL_OK;
 }
 
@@ -177,7 +177,9 @@ static pawl_status run_replay(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
     const pawl_gdn_replay_args *a = args;
-    pawl__split(ex, a->n_segs * a->nv * ((a->dv + PART - 1) / PART), replay_parts, a);
+    int64_t rows = 0;
+    for (int32_t i = 0; i < a->n_segs; i++) rows += a->segs[i].rows;
+    pawl__split(ex, a->n_segs * a->nv * ((a->dv + PART - 1) / PART), 2 * rows * a->nv * a->dk * a->dv, replay_parts, a);
     return PAWL_OK;
 }
 

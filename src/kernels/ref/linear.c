@@ -49,7 +49,7 @@ static pawl_status run(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
     linear_job job = {.a = args};
-    if (job.a->m > 0) pawl__split(ex, job.a->w->n, columns, &job);
+    if (job.a->m > 0) pawl__split(ex, job.a->w->n, INT64_MAX, columns, &job);
     return PAWL_OK;
 }
 
@@ -74,8 +74,8 @@ static pawl_status run_a8(const void *args, pawl_exec *ex, pawl_err *err)
                           ex->scratch_size, a8_bytes(m, k));
     job.scales = ex->scratch;
     job.codes = (uint8_t *)(job.scales + m * ((k + FP8_BLOCK - 1) / FP8_BLOCK));
-    pawl__split(ex, m, quantize_rows, &job);
-    pawl__split(ex, job.a->w->n, columns, &job);
+    pawl__split(ex, m, INT64_MAX, quantize_rows, &job);
+    pawl__split(ex, job.a->w->n, INT64_MAX, columns, &job);
     return PAWL_OK;
 }
 

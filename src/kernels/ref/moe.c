@@ -111,7 +111,7 @@ static pawl_status run_moe(const void *args, pawl_exec *ex, pawl_err *err)
     const pawl_moe_args *a = args;
     moe_job job;
     PAWL_TRY(start(&job, pawl__k_moe_any_ref.id, a, a->experts, ex, err));
-    pawl__split(ex, a->m, moe_rows, &job);
+    pawl__split(ex, a->m, INT64_MAX, moe_rows, &job);
     return PAWL_OK;
 }
 
@@ -124,7 +124,7 @@ static pawl_status run_masked(const void *args, pawl_exec *ex, pawl_err *err)
             return pawl__fail(err, PAWL_EINVAL, "moe_masked: counts[%lld] is %d, expected 0 to %lld", (long long)e,
                               a->counts[e], (long long)a->max);
     PAWL_TRY(start(&job, pawl__k_moe_masked_any_ref.id, a, a->experts, ex, err));
-    pawl__split(ex, a->experts->n * a->max, masked_rows, &job);
+    pawl__split(ex, a->experts->n * a->max, INT64_MAX, masked_rows, &job);
     return PAWL_OK;
 }
 
@@ -133,7 +133,7 @@ static pawl_status run_grouped(const void *args, pawl_exec *ex, pawl_err *err)
     const pawl_moe_grouped_args *a = args;
     moe_job job;
     PAWL_TRY(start(&job, pawl__k_moe_grouped_any_ref.id, a, a->experts, ex, err));
-    pawl__split(ex, a->m, grouped_rows, &job);
+    pawl__split(ex, a->m, INT64_MAX, grouped_rows, &job);
     return PAWL_OK;
 }
 

@@ -156,7 +156,7 @@ static pawl_status run(const void *args, pawl_exec *ex, pawl_err *err)
         (a->groups < 1 || a->experts % a->groups || a->groups_kept < 1 || a->groups_kept > a->groups))
         return pawl__fail(err, PAWL_EINVAL, "moe_route: %lld of %lld groups of %lld experts", (long long)a->groups_kept,
                           (long long)a->groups, (long long)a->experts);
-    if (a->top_k > 0) pawl__split(ex, a->m, rows, a);
+    if (a->top_k > 0) pawl__split(ex, a->m, 16 * a->m * a->experts, rows, a);
     return PAWL_OK;
 }
 

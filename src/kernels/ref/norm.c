@@ -30,7 +30,8 @@ static void rows(const void *args, int64_t first, int64_t last, int thread)
 static pawl_status run(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
-    pawl__split(ex, ((const pawl_norm_args *)args)->m, rows, args);
+    const pawl_norm_args *a = args;
+    pawl__split(ex, a->m, 2 * a->m * a->heads * a->k, rows, args);
     return PAWL_OK;
 }
 

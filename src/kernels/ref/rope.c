@@ -31,7 +31,8 @@ static void rows(const void *args, int64_t first, int64_t last, int thread)
 static pawl_status run(const void *args, pawl_exec *ex, pawl_err *err)
 {
     (void)err;
-    pawl__split(ex, ((const pawl_rope_args *)args)->m, rows, args);
+    const pawl_rope_args *a = args;
+    pawl__split(ex, a->m, a->m * a->heads * a->r, rows, args);
     return PAWL_OK;
 }
 
