@@ -47,12 +47,12 @@ static size_t next_byte(void *buffer, size_t size, void *data)
     return 1;
 }
 
-pawl_status pawl__json_parse(const char *text, size_t n, const char *name, json_t **out, pawl_err *err)
+static pawl_status parse(const char *text, size_t n, size_t flags, const char *name, json_t **out, pawl_err *err)
 {
     json_error_t e = {0};
     feed f = {.at = text, .end = text + n};
     errno = 0;
-    *out = json_load_callback(next_byte, &f, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    *out = json_load_callback(next_byte, &f, flags | JSON_ALLOW_NUL, &e);
     f.out_of_memory |= errno == ENOMEM;
     if (*out && !f.out_of_memory) return PAWL_OK;
     json_decref(*out);
@@ -64,6 +64,16 @@ pawl_status pawl__json_parse(const char *text, size_t n, const char *name, json_
         return pawl__fail(err, PAWL_ENOMEM, "%s: out of memory while reading %zu bytes of JSON", name, n);
     return pawl__fail(err, PAWL_EFORMAT, "%s: not valid JSON at line %d, column %d: %s", name, e.line, e.column,
                       e.text);
+}
+
+pawl_status pawl__json_parse(const char *text, size_t n, const char *name, json_t **out, pawl_err *err)
+{
+    return parse(text, n, JSON_REJECT_DUPLICATES, name, out, err);
+}
+
+pawl_status pawl__json_parse_any(const char *text, size_t n, const char *name, json_t **out, pawl_err *err)
+{
+    return parse(text, n, JSON_DECODE_ANY, name, out, err);
 }
 
 pawl_status pawl__json_load(const char *path, size_t max, json_t **out, pawl_err *err)

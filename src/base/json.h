@@ -12,6 +12,8 @@
 /* Parses n bytes of text; duplicate keys are refused. name is used in messages only. On success *out is owned by the
  * caller. */
 pawl_status pawl__json_parse(const char *text, size_t n, const char *name, json_t **out, pawl_err *err);
+/* The same for any value, not only an object or array, and duplicate keys keep their last value, as in Python's json. */
+pawl_status pawl__json_parse_any(const char *text, size_t n, const char *name, json_t **out, pawl_err *err);
 /* Reads and parses a file of at most max bytes. PAWL_EIO when it cannot be read (ENOENT included), else PAWL_EFORMAT. */
 pawl_status pawl__json_load(const char *path, size_t max, json_t **out, pawl_err *err);
 

@@ -404,9 +404,10 @@ static jval f_from_json(jrun *run, jval v, jval *a, const jargs *raw)
     (void)a, (void)raw;
     if (v.kind != J_STR) return wrong(run, "from_json", v);
     if (pawl__jinja_step(run, v.n / 4)) return undef();
-    json_error_t e;
-    json_t *j = json_loadb(v.u.s, v.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
-    if (!j) return pawl__jinja_fail(run, PAWL_EINVAL, "from_json: %s", e.text);
+    json_t *j;
+    pawl_err e;
+    pawl_status s = pawl__json_parse_any(v.u.s, v.n, "from_json", &j, &e);
+    if (s != PAWL_OK) return pawl__jinja_fail(run, s == PAWL_ENOMEM ? s : PAWL_EINVAL, "%s", e.text);
     jval out = copy_strings(run, pawl__jv_from_json(run, j));
     json_decref(j);
     return run->status == PAWL_OK ? out : undef();

@@ -170,12 +170,12 @@ static json_t *parsed_call(json_t *call, size_t message, size_t index, pawl_err 
     json_t *holder = json_is_object(function) ? function : call;
     json_t *text = json_object_get(holder, "arguments");
     if (!json_is_string(text)) return json_incref(call);
-    json_t *arguments;
-    json_error_t e;
+    json_t *arguments = NULL;
     if (json_string_length(text) == 0)
         arguments = json_object();
-    else
-        arguments = json_loadb(json_string_value(text), json_string_length(text), JSON_ALLOW_NUL, &e);
+    else if (pawl__json_parse_any(json_string_value(text), json_string_length(text), "arguments", &arguments, err) ==
+             PAWL_ENOMEM)
+        return NULL;
     if (!json_is_object(arguments)) {
         pawl__fail(err, PAWL_EINVAL, "messages[%zu].tool_calls[%zu]: arguments are %s, expected a JSON object", message,
                    index, arguments ? pawl__json_kind(arguments) : "not valid JSON");
