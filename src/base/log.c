@@ -28,13 +28,6 @@ static int current_level(void)
     return level_now;
 }
 
-void pawl__log_set_level(pawl_log_level level)
-{
-    pthread_mutex_lock(&lock);
-    level_now = (int)level;
-    pthread_mutex_unlock(&lock);
-}
-
 void pawl__log_set_json(int on)
 {
     pthread_mutex_lock(&lock);

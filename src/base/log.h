@@ -1,5 +1,5 @@
 /* Log lines on stderr: "level scope: message key=value", or one JSON object a line. stdout is never touched.
- * The level comes from pawl__log_level (the CLI sets it) or from PAWL_LOG=error|warn|info|debug; default warn. */
+ * The level comes from PAWL_LOG=error|warn|info|debug; default warn. */
 #ifndef PAWL_BASE_LOG_H
 #define PAWL_BASE_LOG_H
 
@@ -9,7 +9,6 @@ void pawl__log(pawl_log_level level, const char *scope, const char *fmt, ...) __
 /* As pawl__log, but a text that this process has logged by this call before is not repeated. */
 void pawl__log_once(pawl_log_level level, const char *scope, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void pawl__log_set_level(pawl_log_level level);
 void pawl__log_set_json(int on);
 int pawl__log_enabled(pawl_log_level level);
 

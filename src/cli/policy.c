@@ -2,6 +2,8 @@
  * with the prefix --draft-, for its draft layer; threads, sizes and debugging aids. */
 #include "cli/cli.h"
 
+#include "base/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@ enum {
     KEY_THREADS,
     KEY_CONTEXT,
     KEY_CHUNK,
+    KEY_LOG_JSON,
     KEY_CHECK_NAN,
     KEY_POISON
 };
@@ -83,6 +86,8 @@ static const struct argp_option model_options[] = {
     {"threads", KEY_THREADS, "N", 0, "Threads that compute (default: the CPUs that this process is granted)", 40},
     {"context", KEY_CONTEXT, "N", 0, "Longest sequence in tokens (default: the model's, at most 8192)", 40},
     {"chunk", KEY_CHUNK, "N", 0, "Rows per prefill step (default 256); never changes a result", 40},
+    {"log-json", KEY_LOG_JSON, 0, 0, "Log lines on standard error as JSON objects (PAWL_LOG=debug shows more of them)",
+     40},
     {0, 0, 0, 0, "Debugging aids:", 60},
     {"check-nan", KEY_CHECK_NAN, 0, 0, "Test each op's valid rows; an error names op, layer and row", 60},
     {"poison", KEY_POISON, 0, 0, "Fill scratch memory with signalling NaNs before each use", 60},
@@ -104,6 +109,9 @@ static error_t parse_model(int key, char *arg, struct argp_state *st)
         break;
     case KEY_CHUNK:
         a->chunk = (int32_t)cli_int(st, "--chunk", arg, 1, 1 << 20);
+        break;
+    case KEY_LOG_JSON:
+        pawl__log_set_json(1);
         break;
     case KEY_CHECK_NAN:
         a->check_nan = 1;
