@@ -13,7 +13,7 @@
 #include "store/index.h"
 #include "store/names.h"
 #include "store/quantcheck.h"
-#include "store/scan.h"
+#include "base/scan.h"
 
 enum { MAX_WARNINGS = 64, PATH_CAP = 4096, MOMENT_MS = 300, EVERY_MS = 100, SHOWN_UNUSED = 8 };
 

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "store/scan.h"
+#include "base/scan.h"
 
 pawl_status pawl__config_load(const char *dir, json_t **out, pawl_err *err)
 {

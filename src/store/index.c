@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "store/safetensors.h"
-#include "store/scan.h"
+#include "base/scan.h"
 
 enum { MAX_FILE_NAME = 255, MAX_BYTES = PAWL_ST_MAX_HEADER };
 

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "store/names.h"
-#include "store/scan.h"
+#include "base/scan.h"
 
 struct pawl_safetensors {
     pawl_map map; /* empty when the bytes are the caller's */

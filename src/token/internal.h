@@ -1,6 +1,6 @@
 /* What the tokenizer's files share: the tables of a loaded tokenizer and the calls between its parts.
  *
- * tokenizer.c opens, closes and answers look-ups; vocab_scan.c and vocab.c read vocabulary and merges; added.c reads and
+ * tokenizer.c opens, closes and answers look-ups; parts.c and vocab.c read vocabulary and merges; added.c reads and
  * matches added tokens; pattern.c and pretokenize.c split text into words; bpe.c merges a word; encode.c is the
  * pipeline; detok.c goes back to text.
  * Everything that is not owned by PCRE2 lies in the tokenizer's arena and is constant once loading has ended. */
@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/arena.h"
+#include "base/scan.h"
 #include "token/tokenizer.h"
 
 enum {
@@ -89,30 +90,13 @@ typedef struct pawl_excerpt {
 } pawl_excerpt;
 pawl_excerpt pawl__excerpt(const char *s, size_t n);
 
-/* --- vocab_scan.c --- */
-/* A place in a JSON text; a part of it when end lies before the text's. */
-typedef struct pawl_vocab_scan {
-    const char *text;
-    size_t i, end; /* offsets in the text */
-} pawl_vocab_scan;
-/* The members that are read without a tree; text is NULL where there is none. */
+/* --- parts.c --- */
+/* The members that are read without a tree, each a scan of its value alone; p is NULL where there is none. */
 typedef struct pawl_parts {
-    pawl_vocab_scan vocab, merges;
+    pawl_scan vocab, merges;
 } pawl_parts;
 /* Finds model.vocab and model.merges, and appends the text with null in their place to rest. */
-void pawl__vocab_scan_parts(const char *text, size_t n, pawl_parts *parts, pawl_buf *rest);
-/* The next character that is not white space, 0 at the end. */
-char pawl__vocab_scan_peek(pawl_vocab_scan *s);
-/* Takes the character if it is the next one. */
-int pawl__vocab_scan_take(pawl_vocab_scan *s, char c);
-/* A string, decoded, of at most cap bytes; not terminated. */
-pawl_status pawl__vocab_scan_string(pawl_vocab_scan *s, char *out, size_t cap, size_t *n, pawl_err *err);
-/* An integer; one that is out of range comes out as some large number of its sign. */
-pawl_status pawl__vocab_scan_int(pawl_vocab_scan *s, int64_t *v, pawl_err *err);
-/* Passes over one value without checking what is inside; 0 when there is none. */
-int pawl__vocab_scan_skip(pawl_vocab_scan *s);
-/* PAWL_EFORMAT with the offset. */
-pawl_status pawl__vocab_scan_fail(const pawl_vocab_scan *s, const char *what, pawl_err *err);
+void pawl__tokenizer_parts(const char *text, size_t n, pawl_parts *parts, pawl_buf *rest);
 
 /* --- vocab.c --- */
 /* Reads model.vocab and model.merges; min_ids is the least n_ids (added tokens may lie past the vocabulary). */

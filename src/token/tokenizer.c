@@ -263,7 +263,7 @@ pawl_status pawl__tokenizer_load(const char *json, size_t n, const char *config,
     json_t *root, *side = NULL;
     pawl_parts parts;
     pawl_buf rest = {0};
-    pawl__vocab_scan_parts(json, n, &parts, &rest);
+    pawl__tokenizer_parts(json, n, &parts, &rest);
     pawl_status s = rest.failed ? pawl__fail(err, PAWL_ENOMEM, "tokenizer.json: out of memory")
                                 : pawl__json_parse(rest.data, rest.len, "tokenizer.json", &root, err);
     pawl__buf_free(&rest);

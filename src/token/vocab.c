@@ -115,7 +115,15 @@ typedef struct entries {
     size_t room;
 } entries;
 
-static pawl_status read_entry(pawl_tokenizer *t, pawl_vocab_scan *s, entries *l, pawl_err *err)
+/* A string of at most cap bytes; out has one more for the terminator. */
+static pawl_status read_piece(pawl_scan *s, char *out, size_t cap, size_t *n, pawl_err *err)
+{
+    PAWL_TRY(pawl__scan_string(s, out, cap + 1, n, err));
+    if (memchr(out, 0, *n)) return pawl__fail(err, PAWL_EFORMAT, "U+0000 in piece \"%s\"", pawl__excerpt(out, *n).text);
+    return PAWL_OK;
+}
+
+static pawl_status read_entry(pawl_tokenizer *t, pawl_scan *s, entries *l, pawl_err *err)
 {
     size_t n;
     int64_t id;
@@ -127,10 +135,10 @@ static pawl_status read_entry(pawl_tokenizer *t, pawl_vocab_scan *s, entries *l,
         l->cap = cap;
     }
     /* A piece takes at least its quotes, a colon and a digit in the file: its terminator always has room. */
-    PAWL_TRY(pawl__vocab_scan_string(s, l->pool, l->room < PAWL_TOK_MAX_PIECE ? l->room : PAWL_TOK_MAX_PIECE, &n, err));
-    if (!pawl__vocab_scan_take(s, ':')) return pawl__vocab_scan_fail(s, "expected a colon", err);
-    pawl_status status = pawl__vocab_scan_int(s, &id, err);
-    if (status == PAWL_OK && (id < 0 || id > PAWL_TOK_MAX_ID))
+    PAWL_TRY(read_piece(s, l->pool, l->room <= PAWL_TOK_MAX_PIECE ? l->room - 1 : PAWL_TOK_MAX_PIECE, &n, err));
+    PAWL_TRY(pawl__scan_expect(s, ':', err));
+    pawl_status status = pawl__scan_integer(s, &id, err);
+    if (status == PAWL_OK && id > PAWL_TOK_MAX_ID)
         status =
             pawl__fail(err, PAWL_EFORMAT, "expected an id from 0 to %d, found %lld", PAWL_TOK_MAX_ID, (long long)id);
     if (status != PAWL_OK) return pawl__fail_in(err, "piece \"%s\"", pawl__excerpt(l->pool, n).text);
@@ -140,24 +148,24 @@ static pawl_status read_entry(pawl_tokenizer *t, pawl_vocab_scan *s, entries *l,
     e->n = (uint32_t)n;
     e->id = (int32_t)id;
     if (e->id > l->max_id) l->max_id = e->id;
-    l->pool[n] = 0;
+    l->pool[n] = 0; /* the decoded bytes are fewer than the piece's */
     l->pool += n + 1;
     l->room -= n + 1;
     return PAWL_OK;
 }
 
-static pawl_status read_entries(pawl_tokenizer *t, pawl_vocab_scan s, entries *l, pawl_err *err)
+static pawl_status read_entries(pawl_tokenizer *t, pawl_scan s, entries *l, pawl_err *err)
 {
-    if (!s.text || !pawl__vocab_scan_take(&s, '{'))
-        return pawl__fail(err, PAWL_EFORMAT, "expected an object of piece: id");
-    l->room = s.end - s.i;
+    if (!s.p || !pawl__scan_take(&s, '{')) return pawl__fail(err, PAWL_EFORMAT, "expected an object of piece: id");
+    l->room = (size_t)(s.end - s.p);
     l->pool = pawl__arena_alloc(t->arena, l->room);
     if (!l->pool) return pawl__fail(err, PAWL_ENOMEM, "out of memory");
-    if (pawl__vocab_scan_take(&s, '}')) return PAWL_OK;
-    do PAWL_TRY(read_entry(t, &s, l, err));
-    while (pawl__vocab_scan_take(&s, ','));
-    return pawl__vocab_scan_take(&s, '}') ? PAWL_OK
-                                          : pawl__vocab_scan_fail(&s, "expected a comma or a closing brace", err);
+    if (pawl__scan_take(&s, '}')) return PAWL_OK;
+    for (int more = 1; more;) {
+        PAWL_TRY(read_entry(t, &s, l, err));
+        PAWL_TRY(pawl__scan_next(&s, '}', &more, err));
+    }
+    return PAWL_OK;
 }
 
 static pawl_status fill_vocab(pawl_tokenizer *t, const entries *l, pawl_err *err)
@@ -198,31 +206,31 @@ static pawl_status load_vocab(pawl_tokenizer *t, const entries *l, size_t n_adde
 
 /* The two halves of a merge, side by side in one buffer. */
 typedef struct halves {
-    char text[2 * PAWL_TOK_MAX_PIECE + 1];
+    char text[2 * PAWL_TOK_MAX_PIECE + 2];
     char *half[2];
     size_t len[2];
 } halves;
 
 /* "a b" with exactly one space, or ["a", "b"]; *ok is 0 when it is neither. */
-static pawl_status read_halves(pawl_vocab_scan *s, halves *h, int *ok, pawl_err *err)
+static pawl_status read_halves(pawl_scan *s, halves *h, int *ok, pawl_err *err)
 {
     size_t n;
     *ok = 0;
     h->half[0] = h->text;
-    if (pawl__vocab_scan_peek(s) == '"') {
-        PAWL_TRY(pawl__vocab_scan_string(s, h->text, sizeof h->text, &n, err));
+    if (pawl__scan_peek(s) == '"') {
+        PAWL_TRY(read_piece(s, h->text, sizeof h->text - 1, &n, err));
         char *space = memchr(h->text, ' ', n);
         if (!space) return PAWL_OK;
         h->len[0] = (size_t)(space - h->text);
         h->half[1] = space + 1;
         h->len[1] = n - h->len[0] - 1;
         if (memchr(h->half[1], ' ', h->len[1])) return PAWL_OK;
-    } else if (pawl__vocab_scan_take(s, '[')) {
+    } else if (pawl__scan_take(s, '[')) {
         for (int i = 0; i < 2; i++) {
-            if (pawl__vocab_scan_peek(s) != '"') return PAWL_OK;
+            if (pawl__scan_peek(s) != '"') return PAWL_OK;
             h->half[i] = i ? h->text + h->len[0] : h->text;
-            PAWL_TRY(pawl__vocab_scan_string(s, h->half[i], PAWL_TOK_MAX_PIECE, &h->len[i], err));
-            if (!pawl__vocab_scan_take(s, i ? ']' : ',')) return PAWL_OK;
+            PAWL_TRY(read_piece(s, h->half[i], PAWL_TOK_MAX_PIECE, &h->len[i], err));
+            if (!pawl__scan_take(s, i ? ']' : ',')) return PAWL_OK;
         }
     } else {
         return PAWL_OK;
@@ -231,7 +239,7 @@ static pawl_status read_halves(pawl_vocab_scan *s, halves *h, int *ok, pawl_err 
     return PAWL_OK;
 }
 
-static pawl_status load_merge(pawl_tokenizer *t, pawl_vocab_scan *s, uint32_t rank, halves *h, pawl_err *err)
+static pawl_status load_merge(pawl_tokenizer *t, pawl_scan *s, uint32_t rank, halves *h, pawl_err *err)
 {
     int32_t id[2];
     int ok;
@@ -257,19 +265,19 @@ static pawl_status load_merge(pawl_tokenizer *t, pawl_vocab_scan *s, uint32_t ra
 }
 
 /* Elements of the array that s stands before; SIZE_MAX when it is none. */
-static size_t count_elements(pawl_vocab_scan s)
+static size_t count_elements(pawl_scan s)
 {
     size_t n = 0;
-    if (!s.text || !pawl__vocab_scan_take(&s, '[')) return SIZE_MAX;
-    if (pawl__vocab_scan_take(&s, ']')) return 0;
+    if (!s.p || !pawl__scan_take(&s, '[')) return SIZE_MAX;
+    if (pawl__scan_take(&s, ']')) return 0;
     do {
-        if (!pawl__vocab_scan_skip(&s)) return SIZE_MAX;
+        if (pawl__scan_skip(&s, 2, NULL) != PAWL_OK) return SIZE_MAX;
         n++;
-    } while (pawl__vocab_scan_take(&s, ','));
-    return pawl__vocab_scan_take(&s, ']') ? n : SIZE_MAX;
+    } while (pawl__scan_take(&s, ','));
+    return pawl__scan_take(&s, ']') ? n : SIZE_MAX;
 }
 
-static pawl_status load_merges(pawl_tokenizer *t, pawl_vocab_scan s, pawl_err *err)
+static pawl_status load_merges(pawl_tokenizer *t, pawl_scan s, pawl_err *err)
 {
     size_t n = count_elements(s);
     if (n == SIZE_MAX) return pawl__fail(err, PAWL_EFORMAT, "model.merges: expected an array");
@@ -283,11 +291,11 @@ static pawl_status load_merges(pawl_tokenizer *t, pawl_vocab_scan s, pawl_err *e
     t->n_merges = (uint32_t)n;
     for (uint64_t i = 0; i < size; i++) t->pair[i].key = UINT64_MAX;
     halves h;
-    pawl__vocab_scan_take(&s, '[');
+    pawl__scan_take(&s, '[');
     for (uint32_t rank = 0; rank < n; rank++) {
         if (load_merge(t, &s, rank, &h, err) != PAWL_OK) return pawl__fail_in(err, "model.merges[%u]", rank);
-        if (!pawl__vocab_scan_take(&s, rank + 1 < n ? ',' : ']'))
-            return pawl__vocab_scan_fail(&s, "expected a comma or a closing bracket in model.merges", err);
+        int more;
+        PAWL_TRY(pawl__scan_next(&s, ']', &more, err));
     }
     return PAWL_OK;
 }

@@ -1,18 +1,31 @@
-#include "store/scan.h"
+#include "base/scan.h"
 
 #include <string.h>
 
 #include "base/utf8.h"
 
-static pawl_status fail_at(const pawl_scan *s, pawl_err *err, const char *expected)
+static const char *name_of(const pawl_scan *s)
+{
+    return s->name ? s->name : "";
+}
+
+static const char *colon(const pawl_scan *s)
+{
+    return s->name ? ": " : "";
+}
+
+pawl_status pawl__scan_fail(const pawl_scan *s, const char *expected, pawl_err *err)
 {
     size_t at = (size_t)(s->p - s->base);
     if (s->p >= s->end)
-        return pawl__fail(err, PAWL_EFORMAT, "%s: JSON ends at byte %zu, expected %s", s->name, at, expected);
+        return pawl__fail(err, PAWL_EFORMAT, "%s%sJSON ends at byte %zu, expected %s", name_of(s), colon(s), at,
+                          expected);
     unsigned char c = (unsigned char)*s->p;
     if (c > 0x20 && c < 0x7f)
-        return pawl__fail(err, PAWL_EFORMAT, "%s: JSON byte %zu: found '%c', expected %s", s->name, at, c, expected);
-    return pawl__fail(err, PAWL_EFORMAT, "%s: JSON byte %zu: found byte 0x%02x, expected %s", s->name, at, c, expected);
+        return pawl__fail(err, PAWL_EFORMAT, "%s%sJSON byte %zu: found '%c', expected %s", name_of(s), colon(s), at, c,
+                          expected);
+    return pawl__fail(err, PAWL_EFORMAT, "%s%sJSON byte %zu: found byte 0x%02x, expected %s", name_of(s), colon(s), at,
+                      c, expected);
 }
 
 pawl_status pawl__scan_init(pawl_scan *s, const char *name, const char *text, size_t n, pawl_err *err)
@@ -20,12 +33,18 @@ pawl_status pawl__scan_init(pawl_scan *s, const char *name, const char *text, si
     *s = (pawl_scan){.name = name, .base = text, .p = text, .end = text + n};
     size_t valid = pawl__utf8_valid(text, n);
     if (valid == n) return PAWL_OK;
-    return pawl__fail(err, PAWL_EFORMAT, "%s: JSON byte %zu is not valid UTF-8", name, valid);
+    return pawl__fail(err, PAWL_EFORMAT, "%s%sJSON byte %zu is not valid UTF-8", name_of(s), colon(s), valid);
 }
 
 static void skip_space(pawl_scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r')) s->p++;
+}
+
+char pawl__scan_peek(pawl_scan *s)
+{
+    skip_space(s);
+    return s->p < s->end ? *s->p : 0;
 }
 
 int pawl__scan_take(pawl_scan *s, char c)
@@ -40,7 +59,7 @@ pawl_status pawl__scan_expect(pawl_scan *s, char c, pawl_err *err)
 {
     if (pawl__scan_take(s, c)) return PAWL_OK;
     const char expected[] = {'\'', c, '\'', 0};
-    return fail_at(s, err, expected);
+    return pawl__scan_fail(s, expected, err);
 }
 
 pawl_status pawl__scan_next(pawl_scan *s, char close, int *more, pawl_err *err)
@@ -51,7 +70,7 @@ pawl_status pawl__scan_next(pawl_scan *s, char close, int *more, pawl_err *err)
     }
     *more = 0;
     if (pawl__scan_take(s, close)) return PAWL_OK;
-    return fail_at(s, err, close == '}' ? "',' or '}'" : "',' or ']'");
+    return pawl__scan_fail(s, close == '}' ? "',' or '}'" : "',' or ']'", err);
 }
 
 static int hex4(const char *p, const char *end, uint32_t *out)
@@ -106,23 +125,23 @@ static pawl_status read_string(pawl_scan *s, char *out, size_t cap, size_t *len,
     PAWL_TRY(pawl__scan_expect(s, '"', err));
     size_t start = (size_t)(s->p - s->base), n = 0;
     for (;;) {
-        if (s->p >= s->end) return fail_at(s, err, "'\"' at the end of a string");
+        if (s->p >= s->end) return pawl__scan_fail(s, "'\"' at the end of a string", err);
         if (*s->p == '"') break;
         char c[4];
         int k = 1;
         if (*s->p == '\\') {
             s->p++;
             k = unescape(s, c);
-            if (!k) return fail_at(s, err, "an escape sequence");
+            if (!k) return pawl__scan_fail(s, "an escape sequence", err);
         } else if ((unsigned char)*s->p < 0x20) {
-            return fail_at(s, err, "no control character in a string");
+            return pawl__scan_fail(s, "no control character in a string", err);
         } else {
             c[0] = *s->p++;
         }
         if (!out) continue;
         if (n + (size_t)k >= cap)
-            return pawl__fail(err, PAWL_EFORMAT, "%s: JSON byte %zu: string of more than %zu bytes", s->name, start,
-                              cap - 1);
+            return pawl__fail(err, PAWL_EFORMAT, "%s%sJSON byte %zu: string of more than %zu bytes", name_of(s),
+                              colon(s), start, cap - 1);
         memcpy(out + n, c, (size_t)k);
         n += (size_t)k;
     }
@@ -147,15 +166,15 @@ static int is_digit(const pawl_scan *s)
 pawl_status pawl__scan_integer(pawl_scan *s, int64_t *out, pawl_err *err)
 {
     skip_space(s);
-    if (!is_digit(s)) return fail_at(s, err, "an integer of at least 0");
+    if (!is_digit(s)) return pawl__scan_fail(s, "an integer of at least 0", err);
     if (*s->p == '0' && s->p + 1 < s->end && s->p[1] >= '0' && s->p[1] <= '9')
-        return fail_at(s, err, "an integer without leading zeros");
+        return pawl__scan_fail(s, "an integer without leading zeros", err);
     int64_t v = 0;
     for (; is_digit(s); s->p++)
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s->p - '0', &v))
-            return fail_at(s, err, "an integer below 2^63");
+            return pawl__scan_fail(s, "an integer below 2^63", err);
     if (s->p < s->end && (*s->p == '.' || *s->p == 'e' || *s->p == 'E'))
-        return fail_at(s, err, "an integer without fraction or exponent");
+        return pawl__scan_fail(s, "an integer without fraction or exponent", err);
     *out = v;
     return PAWL_OK;
 }
@@ -163,7 +182,7 @@ pawl_status pawl__scan_integer(pawl_scan *s, int64_t *out, pawl_err *err)
 static pawl_status skip_number(pawl_scan *s, pawl_err *err)
 {
     if (s->p < s->end && *s->p == '-') s->p++;
-    if (!is_digit(s)) return fail_at(s, err, "a value");
+    if (!is_digit(s)) return pawl__scan_fail(s, "a value", err);
     if (*s->p == '0') {
         s->p++;
     } else {
@@ -171,13 +190,13 @@ static pawl_status skip_number(pawl_scan *s, pawl_err *err)
     }
     if (s->p < s->end && *s->p == '.') {
         s->p++;
-        if (!is_digit(s)) return fail_at(s, err, "a digit");
+        if (!is_digit(s)) return pawl__scan_fail(s, "a digit", err);
         while (is_digit(s)) s->p++;
     }
     if (s->p < s->end && (*s->p == 'e' || *s->p == 'E')) {
         s->p++;
         if (s->p < s->end && (*s->p == '+' || *s->p == '-')) s->p++;
-        if (!is_digit(s)) return fail_at(s, err, "a digit");
+        if (!is_digit(s)) return pawl__scan_fail(s, "a digit", err);
         while (is_digit(s)) s->p++;
     }
     return PAWL_OK;
@@ -187,8 +206,8 @@ pawl_status pawl__scan_skip(pawl_scan *s, int depth, pawl_err *err)
 {
     skip_space(s);
     if (depth <= 0 && s->p < s->end && (*s->p == '{' || *s->p == '['))
-        return fail_at(s, err, "less deeply nested values");
-    if (s->p >= s->end) return fail_at(s, err, "a value");
+        return pawl__scan_fail(s, "less deeply nested values", err);
+    if (s->p >= s->end) return pawl__scan_fail(s, "a value", err);
     if (*s->p == '"') return read_string(s, NULL, 0, NULL, err);
     if (*s->p == '{' || *s->p == '[') {
         char close = *s->p == '{' ? '}' : ']';
@@ -218,7 +237,7 @@ pawl_status pawl__scan_skip(pawl_scan *s, int depth, pawl_err *err)
 pawl_status pawl__scan_end(pawl_scan *s, pawl_err *err)
 {
     skip_space(s);
-    return s->p == s->end ? PAWL_OK : fail_at(s, err, "nothing after the JSON value but spaces");
+    return s->p == s->end ? PAWL_OK : pawl__scan_fail(s, "nothing after the JSON value but spaces", err);
 }
 
 const char *pawl__scan_show(const char *s, size_t n, char out[PAWL_SHOWN])

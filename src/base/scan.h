@@ -1,9 +1,9 @@
-/* A strict reader of JSON text that builds no tree: safetensors headers and shard indexes reach 100 MB, and a tree of one
- * takes ten times that. The caller walks the structure that it expects; anything else is skipped with a bound on depth.
+/* A strict reader of JSON text that builds no tree: safetensors headers and shard indexes reach 100 MB, a tokenizer's
+ * vocabulary and merges 20 MB, and a tree of one takes ten times that. The caller walks the structure that it expects; anything else is skipped with a bound on depth.
  * The text must be valid UTF-8 (checked by scan_init). Errors are PAWL_EFORMAT with the name, the byte offset, and what
  * was expected. */
-#ifndef PAWL_STORE_SCAN_H
-#define PAWL_STORE_SCAN_H
+#ifndef PAWL_BASE_SCAN_H
+#define PAWL_BASE_SCAN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,13 +11,17 @@
 #include "base/status.h"
 
 typedef struct pawl_scan {
-    const char *name; /* for messages */
+    const char *name; /* put in front of messages; may be NULL */
     const char *base, *p, *end;
 } pawl_scan;
 
 /* Starts at the first value. The text and the name must outlive the scan. */
 pawl_status pawl__scan_init(pawl_scan *s, const char *name, const char *text, size_t n, pawl_err *err);
 
+/* PAWL_EFORMAT: what stands here, and what was expected instead. */
+pawl_status pawl__scan_fail(const pawl_scan *s, const char *expected, pawl_err *err);
+/* The next character after white space, left in place; 0 at the end. */
+char pawl__scan_peek(pawl_scan *s);
 /* Passes over white space and the character c, which must come next. */
 pawl_status pawl__scan_expect(pawl_scan *s, char c, pawl_err *err);
 /* True, and past it, when the next character after white space is c. */
