@@ -14,7 +14,7 @@ static const char *colon(const pawl_scan *s)
     return s->name ? ": " : "";
 }
 
-pawl_status pawl__scan_fail(const pawl_scan *s, const char *expected, pawl_err *err)
+static pawl_status fail_at(const pawl_scan *s, const char *expected, pawl_err *err)
 {
     size_t at = (size_t)(s->p - s->base);
     if (s->p >= s->end)
@@ -59,7 +59,7 @@ pawl_status pawl__scan_expect(pawl_scan *s, char c, pawl_err *err)
 {
     if (pawl__scan_take(s, c)) return PAWL_OK;
     const char expected[] = {'\'', c, '\'', 0};
-    return pawl__scan_fail(s, expected, err);
+    return fail_at(s, expected, err);
 }
 
 pawl_status pawl__scan_next(pawl_scan *s, char close, int *more, pawl_err *err)
@@ -70,7 +70,7 @@ pawl_status pawl__scan_next(pawl_scan *s, char close, int *more, pawl_err *err)
     }
     *more = 0;
     if (pawl__scan_take(s, close)) return PAWL_OK;
-    return pawl__scan_fail(s, close == '}' ? "',' or '}'" : "',' or ']'", err);
+    return fail_at(s, close == '}' ? "',' or '}'" : "',' or ']'", err);
 }
 
 static int hex4(const char *p, const char *end, uint32_t *out)
@@ -125,16 +125,16 @@ static pawl_status read_string(pawl_scan *s, char *out, size_t cap, size_t *len,
     PAWL_TRY(pawl__scan_expect(s, '"', err));
     size_t start = (size_t)(s->p - s->base), n = 0;
     for (;;) {
-        if (s->p >= s->end) return pawl__scan_fail(s, "'\"' at the end of a string", err);
+        if (s->p >= s->end) return fail_at(s, "'\"' at the end of a string", err);
         if (*s->p == '"') break;
         char c[4];
         int k = 1;
         if (*s->p == '\\') {
             s->p++;
             k = unescape(s, c);
-            if (!k) return pawl__scan_fail(s, "an escape sequence", err);
+            if (!k) return fail_at(s, "an escape sequence", err);
         } else if ((unsigned char)*s->p < 0x20) {
-            return pawl__scan_fail(s, "no control character in a string", err);
+            return fail_at(s, "no control character in a string", err);
         } else {
             c[0] = *s->p++;
         }
@@ -166,15 +166,15 @@ static int is_digit(const pawl_scan *s)
 pawl_status pawl__scan_integer(pawl_scan *s, int64_t *out, pawl_err *err)
 {
     skip_space(s);
-    if (!is_digit(s)) return pawl__scan_fail(s, "an integer of at least 0", err);
+    if (!is_digit(s)) return fail_at(s, "an integer of at least 0", err);
     if (*s->p == '0' && s->p + 1 < s->end && s->p[1] >= '0' && s->p[1] <= '9')
-        return pawl__scan_fail(s, "an integer without leading zeros", err);
+        return fail_at(s, "an integer without leading zeros", err);
     int64_t v = 0;
     for (; is_digit(s); s->p++)
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s->p - '0', &v))
-            return pawl__scan_fail(s, "an integer below 2^63", err);
+            return fail_at(s, "an integer below 2^63", err);
     if (s->p < s->end && (*s->p == '.' || *s->p == 'e' || *s->p == 'E'))
-        return pawl__scan_fail(s, "an integer without fraction or exponent", err);
+        return fail_at(s, "an integer without fraction or exponent", err);
     *out = v;
     return PAWL_OK;
 }
@@ -182,7 +182,7 @@ pawl_status pawl__scan_integer(pawl_scan *s, int64_t *out, pawl_err *err)
 static pawl_status skip_number(pawl_scan *s, pawl_err *err)
 {
     if (s->p < s->end && *s->p == '-') s->p++;
-    if (!is_digit(s)) return pawl__scan_fail(s, "a value", err);
+    if (!is_digit(s)) return fail_at(s, "a value", err);
     if (*s->p == '0') {
         s->p++;
     } else {
@@ -190,13 +190,13 @@ static pawl_status skip_number(pawl_scan *s, pawl_err *err)
     }
     if (s->p < s->end && *s->p == '.') {
         s->p++;
-        if (!is_digit(s)) return pawl__scan_fail(s, "a digit", err);
+        if (!is_digit(s)) return fail_at(s, "a digit", err);
         while (is_digit(s)) s->p++;
     }
     if (s->p < s->end && (*s->p == 'e' || *s->p == 'E')) {
         s->p++;
         if (s->p < s->end && (*s->p == '+' || *s->p == '-')) s->p++;
-        if (!is_digit(s)) return pawl__scan_fail(s, "a digit", err);
+        if (!is_digit(s)) return fail_at(s, "a digit", err);
         while (is_digit(s)) s->p++;
     }
     return PAWL_OK;
@@ -206,8 +206,8 @@ pawl_status pawl__scan_skip(pawl_scan *s, int depth, pawl_err *err)
 {
     skip_space(s);
     if (depth <= 0 && s->p < s->end && (*s->p == '{' || *s->p == '['))
-        return pawl__scan_fail(s, "less deeply nested values", err);
-    if (s->p >= s->end) return pawl__scan_fail(s, "a value", err);
+        return fail_at(s, "less deeply nested values", err);
+    if (s->p >= s->end) return fail_at(s, "a value", err);
     if (*s->p == '"') return read_string(s, NULL, 0, NULL, err);
     if (*s->p == '{' || *s->p == '[') {
         char close = *s->p == '{' ? '}' : ']';
@@ -237,7 +237,7 @@ pawl_status pawl__scan_skip(pawl_scan *s, int depth, pawl_err *err)
 pawl_status pawl__scan_end(pawl_scan *s, pawl_err *err)
 {
     skip_space(s);
-    return s->p == s->end ? PAWL_OK : pawl__scan_fail(s, "nothing after the JSON value but spaces", err);
+    return s->p == s->end ? PAWL_OK : fail_at(s, "nothing after the JSON value but spaces", err);
 }
 
 const char *pawl__scan_show(const char *s, size_t n, char out[PAWL_SHOWN])

@@ -18,8 +18,6 @@ typedef struct pawl_scan {
 /* Starts at the first value. The text and the name must outlive the scan. */
 pawl_status pawl__scan_init(pawl_scan *s, const char *name, const char *text, size_t n, pawl_err *err);
 
-/* PAWL_EFORMAT: what stands here, and what was expected instead. */
-pawl_status pawl__scan_fail(const pawl_scan *s, const char *expected, pawl_err *err);
 /* The next character after white space, left in place; 0 at the end. */
 char pawl__scan_peek(pawl_scan *s);
 /* Passes over white space and the character c, which must come next. */

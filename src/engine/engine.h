@@ -40,10 +40,6 @@ struct pawl_session {
     atomic_int cancel;
 };
 
-/* From options to policies; the table's own strings are kept, the caller's are not. draft NULL: inherited. */
-pawl_status pawl__engine_policies(const pawl_kernel_options *target, const pawl_kernel_options *draft,
-                                  pawl_policy *out_target, pawl_policy *out_draft, pawl_err *err);
-
 /* The plan of a model on a machine described by a text ("cuda cc=90 sms=132"; NULL: this one), for explaining: nothing is
  * run and no body need exist. as_json: JSON. Appends to out. */
 pawl_status pawl__engine_explain(const char *path, const char *caps, const pawl_kernel_options *target,

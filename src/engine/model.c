@@ -42,8 +42,9 @@ static pawl_status read_policy(const pawl_kernel_options *given, pawl_policy *p,
     return PAWL_OK;
 }
 
-pawl_status pawl__engine_policies(const pawl_kernel_options *target, const pawl_kernel_options *draft,
-                                  pawl_policy *out_target, pawl_policy *out_draft, pawl_err *err)
+/* From options to policies; the table's own strings are kept, the caller's are not. draft NULL: inherited. */
+static pawl_status read_policies(const pawl_kernel_options *target, const pawl_kernel_options *draft,
+                                 pawl_policy *out_target, pawl_policy *out_draft, pawl_err *err)
 {
     *out_target = pawl__policy_default();
     if (target) PAWL_TRY(read_policy(target, out_target, err));
@@ -74,7 +75,7 @@ static int report_progress(void *ctx, const char *what, double done)
 static pawl_status open_machine(pawl_model *m, const pawl_model_options *o, pawl_err *err)
 {
     pawl__caps_probe(&m->caps);
-    PAWL_TRY(pawl__engine_policies(o->kernels, o->draft_kernels, &m->target, &m->draft, err));
+    PAWL_TRY(read_policies(o->kernels, o->draft_kernels, &m->target, &m->draft, err));
     pawl_buf tuning = {0};
     pawl__tuning_path(&m->caps, &tuning);
     if (tuning.len && !tuning.failed) pawl__tuning_load(tuning.data, &pawl__kernel_table, &m->caps, &m->tuning);
@@ -216,7 +217,7 @@ pawl_status pawl__engine_explain(const char *path, const char *caps_text, const 
         PAWL_TRY(pawl__caps_parse(caps_text, strlen(caps_text), &caps, err));
     else
         pawl__caps_probe(&caps);
-    PAWL_TRY(pawl__engine_policies(target, draft, &target_policy, &draft_policy, err));
+    PAWL_TRY(read_policies(target, draft, &target_policy, &draft_policy, err));
     pawl_net_options opt = {.space = caps.arch == PAWL_ARCH_CUDA ? PAWL_SPACE_CUDA : PAWL_SPACE_HOST};
     /* This machine's own plan is asked as it would run: entries without a body are passed over, and say so. */
     pawl_status s = pawl__plan_create(&pawl__kernel_table, &caps, &target_policy, &draft_policy,
