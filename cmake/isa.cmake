@@ -3,6 +3,11 @@
 # otherwise keep the AVX2 copy for everybody.
 file(GLOB avx2_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/x86/*_avx2.c)
 set_source_files_properties(${avx2_sources} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+# *_avx512.c: the same for AVX-512 F, BW, DQ and VL.
+file(GLOB avx512_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/x86/*_avx512.c)
+set_source_files_properties(
+  ${avx512_sources} PROPERTIES COMPILE_OPTIONS
+                               "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
 
 # The row-wise reference kernels a second time: the same source, hence the same bits, in AVX2 instructions. They keep
 # everything but their entries static, and which copy runs is the router's choice.

@@ -17,7 +17,7 @@ pawl_status pawl__kv_create(int64_t layers, int64_t kv_heads, int64_t page, int6
                             pawl_err *err);
 void pawl__kv_destroy(pawl_kv **kv);
 
-/* A layer's keys and values: [n_pages][kv_heads][page][d]. */
+/* A layer's keys [n_pages][kv_heads][d][page] and values [n_pages][kv_heads][page][d]. */
 float *pawl__kv_keys(const pawl_kv *kv, int64_t layer);
 float *pawl__kv_values(const pawl_kv *kv, int64_t layer);
 

@@ -1,10 +1,11 @@
 /* kv_store: puts new keys and values into the paged cache. attn: causal attention of each row over its sequence.
  *
- * The cache of one layer is [page][kv head][PAWL_KV_PAGE][d] for keys and the same for values; position p of a sequence
- * lies in page pages[seg.page0 + p / PAWL_KV_PAGE], slot p % PAWL_KV_PAGE.
+ * The cache of one layer is [page][kv head][d][PAWL_KV_PAGE] for keys, so that the 16 positions of a page are the lanes of
+ * their scores, and [page][kv head][PAWL_KV_PAGE][d] for values; position p of a sequence lies in page
+ * pages[seg.page0 + p / PAWL_KV_PAGE], slot p % PAWL_KV_PAGE.
  *
  * attn of query row t at absolute position p sees positions 0..p. KV head = h / (heads / kv_heads). Order of additions:
- * score = dot over d in 16 lanes (op/linear.h's lanes and tree) times scale. Positions are taken in blocks at absolute
+ * score = (fma(q[i], k[i], sum) over rising i from 0) times scale. Positions are taken in blocks at absolute
  * multiples of 256: block maximum m_b, e_j = exp(s_j - m_b), l_b = sum of e_j in 16 lanes (lane = j mod 16) and the tree,
  * o_b[d] = fma(e_j, v_j[d], o_b[d]) in rising j. Blocks are merged in rising order: m = max(m, m_b),
  * l = fma(l, exp(m_old - m), l_b * exp(m_b - m)) and the same for o; then o / l. With a gate: times sigmoid(gate). */

@@ -57,9 +57,22 @@ static const int32_t *make_pages(chk_case *c, int64_t n, uint64_t *rng)
     return pages;
 }
 
-static int64_t slot_of(const int32_t *pages, const pawl_seg *seg, int64_t pos, int64_t kv_heads, int64_t h, int64_t d)
+static int64_t page_of(const int32_t *pages, const pawl_seg *seg, int64_t pos, int64_t kv_heads, int64_t h, int64_t d)
 {
-    return ((pages[seg->page0 + pos / PAWL_KV_PAGE] * kv_heads + h) * PAWL_KV_PAGE + pos % PAWL_KV_PAGE) * d;
+    return (pages[seg->page0 + pos / PAWL_KV_PAGE] * kv_heads + h) * PAWL_KV_PAGE * d;
+}
+
+/* Element i of the key of a position, and of its value. */
+static int64_t key_at(const int32_t *pages, const pawl_seg *seg, int64_t pos, int64_t kv_heads, int64_t h, int64_t d,
+                      int64_t i)
+{
+    return page_of(pages, seg, pos, kv_heads, h, d) + i * PAWL_KV_PAGE + pos % PAWL_KV_PAGE;
+}
+
+static int64_t value_at(const int32_t *pages, const pawl_seg *seg, int64_t pos, int64_t kv_heads, int64_t h, int64_t d,
+                        int64_t i)
+{
+    return page_of(pages, seg, pos, kv_heads, h, d) + pos % PAWL_KV_PAGE * d + i;
 }
 
 static void select_kv_store(chk_case *c, int64_t first, int64_t n)
@@ -93,9 +106,11 @@ bool chk_make_kv_store(chk_case *c, int index, uint64_t *rng)
     for (int s = 0; s < c->n_segs; s++) {
         const pawl_seg *seg = &c->whole_segs[s];
         for (int64_t i = 0; i < seg->rows * h * d && seg->slot >= 0; i++) {
-            int64_t t = i / (h * d), at = slot_of(a->pages, seg, seg->pos0 + t, h, i / d % h, d) + i % d;
-            chk_expect(c, a->cache_k, at, a->k[(seg->row0 + t) * a->k_row + i % (h * d)], CHK_EXACT);
-            chk_expect(c, a->cache_v, at, a->v[(seg->row0 + t) * a->v_row + i % (h * d)], CHK_EXACT);
+            int64_t t = i / (h * d), pos = seg->pos0 + t;
+            chk_expect(c, a->cache_k, key_at(a->pages, seg, pos, h, i / d % h, d, i % d),
+                       a->k[(seg->row0 + t) * a->k_row + i % (h * d)], CHK_EXACT);
+            chk_expect(c, a->cache_v, value_at(a->pages, seg, pos, h, i / d % h, d, i % d),
+                       a->v[(seg->row0 + t) * a->v_row + i % (h * d)], CHK_EXACT);
         }
     }
     c->whole = c->args;
@@ -126,11 +141,11 @@ static void expect_attn(chk_case *c, const pawl_seg *seg, int64_t t, int64_t h)
     const float *q = a->q + t * a->q_row + h * a->q_head;
     double score[1024], max = -INFINITY, sum = 0, worst = 0;
     for (int64_t j = 0; j < positions; j++) {
-        const float *k = a->cache_k + slot_of(a->pages, seg, j, a->kv_heads, kv, d);
+        const float *k = a->cache_k + key_at(a->pages, seg, j, a->kv_heads, kv, d, 0);
         double dot = 0, size = 0;
         for (int64_t i = 0; i < d; i++) {
-            dot += (double)q[i] * k[i];
-            size += fabs((double)q[i] * k[i]);
+            dot += (double)q[i] * k[i * PAWL_KV_PAGE];
+            size += fabs((double)q[i] * k[i * PAWL_KV_PAGE]);
         }
         score[j] = dot * a->scale;
         max = fmax(max, score[j]);
@@ -140,7 +155,7 @@ static void expect_attn(chk_case *c, const pawl_seg *seg, int64_t t, int64_t h)
     for (int64_t i = 0; i < d; i++) {
         double o = 0, size = 0;
         for (int64_t j = 0; j < positions && seg->slot >= 0; j++) {
-            double v = a->cache_v[slot_of(a->pages, seg, j, a->kv_heads, kv, d) + i] * score[j] / sum;
+            double v = a->cache_v[value_at(a->pages, seg, j, a->kv_heads, kv, d, i)] * score[j] / sum;
             o += v;
             size += fabs(v);
         }
@@ -151,11 +166,12 @@ static void expect_attn(chk_case *c, const pawl_seg *seg, int64_t t, int64_t h)
 
 bool chk_make_attn(chk_case *c, int index, uint64_t *rng)
 {
-    static const int32_t rows[][4] = {{1, 0, 0, 0}, {3, 9, 2, 1}, {0, 5, 1, 4}, {2, 270, 0, 1}};
-    static const int64_t heads[][3] = {{1, 1, 16}, {4, 2, 37}, {6, 1, 64}, {2, 2, 24}};
-    if (index >= 8) return false;
+    static const int32_t rows[][4] = {{1, 0, 0, 0}, {3, 9, 2, 1}, {0, 5, 1, 4}, {2, 270, 0, 1}, {1, 17, 1, 2}};
+    static const int64_t heads[][3] = {{1, 1, 16}, {4, 2, 37}, {6, 1, 64}, {2, 2, 24}, {16, 2, 48}};
+    enum { SHAPES = sizeof rows / sizeof rows[0] };
+    if (index >= 2 * SHAPES) return false;
     pawl_attn_args *a = &c->args.attn;
-    int shape = index % 4;
+    int shape = index % SHAPES;
     int64_t m = lay_segments(c, rows[shape], shape ? 4 : 1, rng), n = pages_of(c);
     int64_t h = heads[shape][0], kv = heads[shape][1], d = heads[shape][2];
     if (shape) c->whole_segs[2].slot = -1;
@@ -166,7 +182,7 @@ bool chk_make_attn(chk_case *c, int index, uint64_t *rng)
     a->q_row = a->gate_row = h * 2 * d;
     float *qg = chk_floats(c, "q", CHK_IN, m * a->q_row, CHK_RANDOM, rng);
     a->q = qg;
-    if (index >= 4) a->gate = qg + d;
+    if (index >= SHAPES) a->gate = qg + d;
     a->pages = make_pages(c, n, rng);
     size_t size = (size_t)(n * kv * PAWL_KV_PAGE * d);
     float *k = chk_floats(c, "cache_k", CHK_IN, (int64_t)size, CHK_RANDOM, rng);
@@ -177,9 +193,9 @@ bool chk_make_attn(chk_case *c, int index, uint64_t *rng)
         const pawl_seg *seg = &c->whole_segs[s];
         int64_t end = seg->pos0 + seg->rows;
         for (int64_t p = end; p % PAWL_KV_PAGE; p++)
-            for (int64_t i = 0; i < kv * d; i++) k[slot_of(a->pages, seg, p, kv, i / d, d) + i % d] = NAN;
+            for (int64_t i = 0; i < kv * d; i++) k[key_at(a->pages, seg, p, kv, i / d, d, i % d)] = NAN;
         for (int64_t p = end; p % PAWL_KV_PAGE; p++)
-            for (int64_t i = 0; i < kv * d; i++) v[slot_of(a->pages, seg, p, kv, i / d, d) + i % d] = NAN;
+            for (int64_t i = 0; i < kv * d; i++) v[value_at(a->pages, seg, p, kv, i / d, d, i % d)] = NAN;
     }
     a->out = chk_floats(c, "out", CHK_OUT, m * h * d, CHK_RANDOM, rng);
     c->whole = c->args;

@@ -195,13 +195,15 @@ static inline void make_prompt(const pawl_model *m, int i, prompt *p)
 
 /* ---- what a session has computed ---- */
 
-static inline const float *key_row(const pawl_session *s, int64_t layer, int64_t position, int values)
+/* Element i of the key or value of a position's head. */
+static inline float cached(const pawl_session *s, int64_t layer, int64_t position, int64_t head, int64_t i, int values)
 {
     const pawl_net_dims *d = pawl__net_dims(s->model->net);
     const pawl_kv *kv = pawl__net_kv(s->st);
     const float *base = values ? pawl__kv_values(kv, layer) : pawl__kv_keys(kv, layer);
     int64_t page = s->seq->pages[position / PAWL_KV_PAGE];
-    return base + (page * d->kv_heads * PAWL_KV_PAGE + position % PAWL_KV_PAGE) * d->head_dim;
+    int64_t slot = position % PAWL_KV_PAGE, at = values ? slot * d->head_dim + i : i * PAWL_KV_PAGE + slot;
+    return base[(page * d->kv_heads + head) * PAWL_KV_PAGE * d->head_dim + at];
 }
 
 static inline void same_keys(const char *what, const pawl_session *a, const pawl_session *b, int64_t layer, int64_t n)
@@ -209,9 +211,10 @@ static inline void same_keys(const char *what, const pawl_session *a, const pawl
     const pawl_net_dims *d = pawl__net_dims(a->model->net);
     for (int64_t p = 0; p < n; p++)
         for (int64_t h = 0; h < d->kv_heads; h++)
-            for (int v = 0; v < 2; v++) {
-                int64_t at = h * PAWL_KV_PAGE * d->head_dim;
-                if (memcmp(key_row(a, layer, p, v) + at, key_row(b, layer, p, v) + at, (size_t)d->head_dim * 4) != 0)
+            for (int64_t i = 0; i < 2 * d->head_dim; i++) {
+                int v = (int)(i % 2);
+                float x = cached(a, layer, p, h, i / 2, v), y = cached(b, layer, p, h, i / 2, v);
+                if (memcmp(&x, &y, sizeof x) != 0)
                     fail_msg("%s: %s of layer %lld, position %lld, head %lld differ", what, v ? "values" : "keys",
                              (long long)layer, (long long)p, (long long)h);
             }

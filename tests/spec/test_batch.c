@@ -274,11 +274,13 @@ static void same_worlds(const world *a, const world *b)
         for (int64_t l = 0; l < dims->kv_layers; l++)
             for (int32_t p = 0; p < a->seqs[i].pos; p++)
                 for (int64_t h = 0; h < dims->kv_heads; h++) {
-                    int64_t in = (h * PAWL_KV_PAGE + p % PAWL_KV_PAGE) * dims->head_dim;
+                    int64_t head = h * PAWL_KV_PAGE * dims->head_dim, in = head + p % PAWL_KV_PAGE * dims->head_dim;
                     int64_t at = i * a->pages_a_seq + p / PAWL_KV_PAGE;
                     size_t n = (size_t)dims->head_dim * 4;
-                    assert_memory_equal(pawl__kv_keys(pawl__net_kv(a->st), l) + a->pages[at] * page + in,
-                                        pawl__kv_keys(pawl__net_kv(b->st), l) + b->pages[at] * page + in, n);
+                    const float *ka = pawl__kv_keys(pawl__net_kv(a->st), l) + a->pages[at] * page + head;
+                    const float *kb = pawl__kv_keys(pawl__net_kv(b->st), l) + b->pages[at] * page + head;
+                    for (int64_t e = p % PAWL_KV_PAGE; e < PAWL_KV_PAGE * dims->head_dim; e += PAWL_KV_PAGE)
+                        assert_memory_equal(&ka[e], &kb[e], 4);
                     assert_memory_equal(pawl__kv_values(pawl__net_kv(a->st), l) + a->pages[at] * page + in,
                                         pawl__kv_values(pawl__net_kv(b->st), l) + b->pages[at] * page + in, n);
                 }

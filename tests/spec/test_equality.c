@@ -300,7 +300,7 @@ static void context_end(void **state)
             assert_true(ses->seq->n_pages <= pages);
             for (int64_t l = 0; l < d->kv_layers && ses->seq->n_pages == pages; l++)
                 for (int64_t pos = context; pos < pages * PAWL_KV_PAGE; pos++)
-                    for (int64_t j = 0; j < d->head_dim; j++) assert_true(key_row(ses, l, pos, 0)[j] == 0.0f);
+                    for (int64_t j = 0; j < d->head_dim; j++) assert_true(cached(ses, l, pos, 0, j, 0) == 0.0f);
             pawl_session_destroy(&ses);
         }
 }

@@ -10,12 +10,11 @@
 #include "kernels/ref/split.h"
 #include "kernels/ref/supports.h"
 
-/* Where the vector of (position, head) begins in a cache. */
-static int64_t cache_at(const int32_t *pages, const pawl_seg *seg, int64_t pos, int64_t kv_heads, int64_t head,
-                        int64_t d)
+/* Where the page of (position, head) begins in a cache. */
+static int64_t page_at(const int32_t *pages, const pawl_seg *seg, int64_t pos, int64_t kv_heads, int64_t head,
+                       int64_t d)
 {
-    int64_t page = pages[seg->page0 + pos / PAWL_KV_PAGE];
-    return ((page * kv_heads + head) * PAWL_KV_PAGE + pos % PAWL_KV_PAGE) * d;
+    return (pages[seg->page0 + pos / PAWL_KV_PAGE] * kv_heads + head) * PAWL_KV_PAGE * d;
 }
 
 static void store_segments(const void *args, int64_t first, int64_t last, int thread)
@@ -27,9 +26,12 @@ static void store_segments(const void *args, int64_t first, int64_t last, int th
         if (seg->slot < 0) continue;
         for (int32_t i = 0; i < seg->rows; i++)
             for (int64_t h = 0; h < a->kv_heads; h++) {
-                int64_t to = cache_at(a->pages, seg, seg->pos0 + i, a->kv_heads, h, a->d);
-                memcpy(a->cache_k + to, a->k + (seg->row0 + i) * a->k_row + h * a->d, (size_t)a->d * sizeof(float));
-                memcpy(a->cache_v + to, a->v + (seg->row0 + i) * a->v_row + h * a->d, (size_t)a->d * sizeof(float));
+                int64_t to = page_at(a->pages, seg, seg->pos0 + i, a->kv_heads, h, a->d);
+                int64_t slot = (seg->pos0 + i) % PAWL_KV_PAGE;
+                const float *k = a->k + (seg->row0 + i) * a->k_row + h * a->d;
+                for (int64_t j = 0; j < a->d; j++) a->cache_k[to + j * PAWL_KV_PAGE + slot] = k[j];
+                memcpy(a->cache_v + to + slot * a->d, a->v + (seg->row0 + i) * a->v_row + h * a->d,
+                       (size_t)a->d * sizeof(float));
             }
     }
 }
@@ -55,22 +57,36 @@ static void add_value(float *restrict o, float e, const float *restrict v, int64
     for (int64_t i = 0; i < d; i++) o[i] = fmaf(e, v[i], o[i]);
 }
 
+/* Scores of the positions of a page before their scale: 16 sums side by side. */
+static void score_page(const float *restrict q, const float *restrict k, int64_t d, float s[PAWL_KV_PAGE])
+{
+    float sum[PAWL_KV_PAGE] = {0};
+    for (int64_t i = 0; i < d; i++) {
+#pragma GCC unroll 1
+        for (int j = 0; j < PAWL_KV_PAGE; j++) sum[j] = fmaf(q[i], k[i * PAWL_KV_PAGE + j], sum[j]);
+    }
+    memcpy(s, sum, sizeof sum);
+}
+
 /* Positions from .. from+n-1 of one block. */
 static void attend_block(const pawl_attn_args *a, const pawl_seg *seg, int64_t kv_head, const float *q, int64_t from,
                          int n, merged *out)
 {
     float s[PAWL_ATTN_BLOCK];
+    for (int j = 0; j < n; j += PAWL_KV_PAGE)
+        score_page(q, a->cache_k + page_at(a->pages, seg, from + j, a->kv_heads, kv_head, a->d), a->d, s + j);
     out->max = -INFINITY;
     for (int j = 0; j < n; j++) {
-        const float *k = a->cache_k + cache_at(a->pages, seg, from + j, a->kv_heads, kv_head, a->d);
-        s[j] = pawl__lanes_dot(q, k, a->d) * a->scale;
+        s[j] *= a->scale;
         out->max = s[j] > out->max ? s[j] : out->max;
     }
     for (int j = 0; j < n; j++) s[j] = pawl__expf(s[j] - out->max);
     out->sum = pawl__lanes_total(s, n);
     memset(out->o, 0, (size_t)a->d * sizeof(float));
     for (int j = 0; j < n; j++)
-        add_value(out->o, s[j], a->cache_v + cache_at(a->pages, seg, from + j, a->kv_heads, kv_head, a->d), a->d);
+        add_value(out->o, s[j],
+                  a->cache_v + page_at(a->pages, seg, from + j, a->kv_heads, kv_head, a->d) + j % PAWL_KV_PAGE * a->d,
+                  a->d);
 }
 
 static void attend(const pawl_attn_args *a, const pawl_seg *seg, int64_t row, int64_t head)
