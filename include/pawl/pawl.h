@@ -51,6 +51,10 @@ typedef struct pawl_kernel_options {
     size_t n_force;
     const char *const *ban; /* kernel ids */
     size_t n_ban;
+    /* What weights are multiplied with: "f32" (NULL), exact products of the stored weights; or "int8": rows of activations
+     * are rounded to int8 in groups of 32, for weights in FP8 and NVFP4 (others have no int8 form and stay f32). Faster, and
+     * a little less accurate. One for a whole model: with draft_kernels it is NULL or the same. */
+    const char *activations;
 } pawl_kernel_options;
 
 typedef struct pawl_model_options {

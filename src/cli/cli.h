@@ -84,7 +84,7 @@ pawl_status cli_prompt_read(const cli_prompt *p, char **data, size_t *n, pawl_er
 /* ---- the model and its kernels (policy.c) ------------------------------------------------------------------------ */
 
 typedef struct cli_kernels {
-    const char *isa;
+    const char *isa, *activations;
     int deterministic;
     cli_list force, ban;
     int given; /* any of them was on the command line */

@@ -15,6 +15,7 @@ enum {
     KEY_BAN,
     KEY_ISA,
     KEY_DETERMINISTIC,
+    KEY_ACTIVATIONS,
     KEY_DRAFT_KERNEL,
     KEY_DRAFT_BAN,
     KEY_DRAFT_ISA,
@@ -33,6 +34,11 @@ static const struct argp_option kernel_options[] = {
     {"ban", KEY_BAN, "ID", 0, "Never use this kernel. May be repeated", 50},
     {"isa", KEY_ISA, "LEVEL", 0, "Highest instruction set: ref, avx2, avx512, amx or neon", 50},
     {"deterministic", KEY_DETERMINISTIC, 0, 0, "One kernel per op for all row counts", 50},
+    {"activations", KEY_ACTIVATIONS, "f32|int8", 0,
+     "What FP8 and NVFP4 weights are multiplied with: f32 (default), or int8, faster and a little less accurate; for "
+     "the "
+     "model and its draft layer",
+     50},
     {"draft-kernel", KEY_DRAFT_KERNEL, "OP=ID", 0,
      "As --kernel, for the draft layer alone; without --draft-... options it follows the model", 51},
     {"draft-ban", KEY_DRAFT_BAN, "ID", 0, "As --ban, for the draft layer", 51},
@@ -68,6 +74,11 @@ static error_t parse_kernels(int key, char *arg, struct argp_state *st)
         k->isa = arg;
         break;
     }
+    case KEY_ACTIVATIONS:
+        if (strcmp(arg, "f32") != 0 && strcmp(arg, "int8") != 0)
+            argp_error(st, "--activations: \"%s\" is not one of f32, int8", arg);
+        k->activations = arg;
+        break;
     case KEY_DETERMINISTIC:
     case KEY_DRAFT_DETERMINISTIC:
         k->deterministic = 1;
@@ -137,6 +148,7 @@ static void fill(pawl_kernel_options *o, const cli_kernels *k)
     o->n_force = k->force.n;
     o->ban = k->ban.v;
     o->n_ban = k->ban.n;
+    o->activations = k->activations;
 }
 
 void cli_kernel_options_from(const cli_model_args *a, cli_kernel_options *out)
@@ -144,6 +156,7 @@ void cli_kernel_options_from(const cli_model_args *a, cli_kernel_options *out)
     fill(&out->target, &a->target);
     out->has_draft = a->draft.given;
     cli_kernels d = a->draft;
+    d.activations = a->target.activations;
     if (!d.isa) d.isa = a->target.isa;
     if (!d.deterministic) d.deterministic = a->target.deterministic;
     if (!d.force.n) d.force = a->target.force;

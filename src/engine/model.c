@@ -37,6 +37,11 @@ static pawl_status read_policy(const pawl_kernel_options *given, pawl_policy *p,
     pawl__options_copy(&o, sizeof o, given, given->size);
     if (o.isa) PAWL_TRY(pawl__isa_level(o.isa, &p->isa_mask, err));
     if (o.deterministic) p->deterministic = 1;
+    if (o.activations) {
+        p->act_int8 = strcmp(o.activations, "int8") == 0;
+        if (!p->act_int8 && strcmp(o.activations, "f32") != 0)
+            return pawl__fail(err, PAWL_EINVAL, "activations: found \"%.40s\", expected f32 or int8", o.activations);
+    }
     for (size_t i = 0; i < o.n_force; i++) PAWL_TRY(pawl__policy_force(p, o.force[i], &pawl__kernel_table, err));
     for (size_t i = 0; i < o.n_ban; i++) PAWL_TRY(pawl__policy_ban(p, o.ban[i], &pawl__kernel_table, err));
     return PAWL_OK;
@@ -54,6 +59,8 @@ static pawl_status read_policies(const pawl_kernel_options *target, const pawl_k
         *out_draft = *out_target;
         out_draft->n_forces = 0;
         PAWL_TRY(read_policy(draft, out_draft, err));
+        if (out_draft->act_int8 != out_target->act_int8)
+            return pawl__fail(err, PAWL_EINVAL, "activations: the draft layer's differ from the model's");
     }
     return PAWL_OK;
 }
@@ -93,7 +100,7 @@ static pawl_status open_weights(pawl_model *m, const char *path, const pawl_mode
     load_progress progress = {o->progress, o->progress_user, 1000};
     pawl_checkpoint_opts opts = {.progress = o->progress ? report_progress : NULL, .ctx = &progress};
     PAWL_TRY(pawl__checkpoint_open(path, &opts, &m->ck, err));
-    pawl_net_options net = {.space = PAWL_SPACE_HOST, .check_nan = o->check_nan};
+    pawl_net_options net = {.space = PAWL_SPACE_HOST, .check_nan = o->check_nan, .act_int8 = m->target.act_int8};
     pawl_status s = pawl__net_open(m->ck, m->plan, &net, &m->net, err);
     if (s != PAWL_OK) {
         /* what concerns a file or a tensor begins with the folder already; the plan's refusals do not know it */
@@ -218,7 +225,8 @@ pawl_status pawl__engine_explain(const char *path, const char *caps_text, const 
     else
         pawl__caps_probe(&caps);
     PAWL_TRY(read_policies(target, draft, &target_policy, &draft_policy, err));
-    pawl_net_options opt = {.space = caps.arch == PAWL_ARCH_CUDA ? PAWL_SPACE_CUDA : PAWL_SPACE_HOST};
+    pawl_net_options opt = {.space = caps.arch == PAWL_ARCH_CUDA ? PAWL_SPACE_CUDA : PAWL_SPACE_HOST,
+                            .act_int8 = target_policy.act_int8};
     /* This machine's own plan is asked as it would run: entries without a body are passed over, and say so. */
     pawl_status s = pawl__plan_create(&pawl__kernel_table, &caps, &target_policy, &draft_policy,
                                       caps_text ? NULL : &here, &plan, err);

@@ -31,16 +31,13 @@ static pawl_status add_ops(pawl_builder *b, pawl_moe_block *p, pawl_err *err)
     q.a = q.out = PAWL_F32;
     PAWL_TRY(pawl__builder_add(b, &q, "gate", &p->choose, err));
     q = pawl__builder_query(b, PAWL_OP_MOE);
-    q.w = p->experts.e[0].gate.q;
-    q.ws = p->experts.e[0].gate.bscale  ? (q.w == PAWL_Q_NVFP4 ? PAWL_SCALE_E4M3 : PAWL_SCALE_E8M0)
-           : p->experts.e[0].gate.scale ? PAWL_SCALE_F32
-                                        : PAWL_SCALE_NONE;
+    pawl__builder_weight(b, p->experts.e[0].gate.q, &q);
     q.n = p->width;
     q.k = p->hidden;
     q.x[0] = p->experts.n;
     q.x[1] = p->top_k;
     q.x[2] = p->method;
-    q.flags = PAWL_QF_GATED;
+    q.flags |= PAWL_QF_GATED;
     PAWL_TRY(pawl__builder_add(b, &q, "experts", &p->moe, err));
     if (!p->shared_width) return PAWL_OK;
     q = pawl__builder_query(b, PAWL_OP_ADD);

@@ -34,6 +34,7 @@ typedef void (*pawl_probe_fn)(void *user, const char *what, int64_t layer, const
 typedef struct pawl_net_options {
     pawl_space space; /* where the network will run: HOST, or CUDA for a plan that is only explained */
     int check_nan;    /* test all valid rows after each op; an error names op, layer and row */
+    int act_int8;     /* linear and expert ops quantise activations to int8 where the weights' format allows it */
 } pawl_net_options;
 
 /* Reads config.json, finds the family, takes views of all weights and adds every op to the plan. The checkpoint and the plan

@@ -250,7 +250,8 @@ static pawl_status open_net(pawl_net *net, pawl_checkpoint *ck, pawl_err *err)
     for (int64_t i = 0; i < c->rotary_dim / 2; i++)
         m->inv_freq[i] = (float)pawl__pow(c->rope_theta, -2.0 * (double)i / (double)c->rotary_dim);
 
-    pawl_builder b = {.ck = ck, .plan = net->plan, .arena = net->arena, .space = net->opt.space};
+    pawl_builder b = {
+        .ck = ck, .plan = net->plan, .arena = net->arena, .space = net->opt.space, .act_int8 = net->opt.act_int8};
     PAWL_TRY(find_prefix(&b, err));
     char name[256];
     PAWL_TRY(pawl__builder_name(&b, "embed_tokens", name, sizeof name, err));

@@ -8,6 +8,7 @@
 #include "op/act.h"
 #include "op/linear.h"
 #include "op/norm.h"
+#include "quant/act8.h"
 #include "store/weights.h"
 
 float *pawl__step_floats(pawl_step *s, int64_t rows, int64_t width)
@@ -147,13 +148,19 @@ static pawl_scale scale_kind(pawl_quant q)
     }
 }
 
+void pawl__builder_weight(const pawl_builder *b, pawl_quant w, pawl_query *q)
+{
+    q->w = w;
+    q->ws = scale_kind(w);
+    if (b->act_int8 && b->space == PAWL_SPACE_HOST && pawl__has_int8(w)) q->flags |= PAWL_QF_ACT_INT8;
+}
+
 pawl_status pawl__linear_of(pawl_builder *b, const char *name, const pawl_wmat *w, int out_f32, pawl_linear_op *out,
                             pawl_err *err)
 {
     out->w = *w;
     pawl_query q = pawl__builder_query(b, PAWL_OP_LINEAR);
-    q.w = w->q;
-    q.ws = scale_kind(w->q);
+    pawl__builder_weight(b, w->q, &q);
     q.n = w->n;
     q.k = w->k;
     if (out_f32) q.out = PAWL_F32;

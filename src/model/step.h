@@ -55,6 +55,7 @@ typedef struct pawl_builder {
     pawl_arena *arena;
     pawl_scope scope;
     pawl_space space;
+    int act_int8;
     char prefix[200]; /* of the current module, e.g. "model.layers.3.", with its dot */
     char where[96];   /* the same for the plan, layers as stars: "layers.*." */
 } pawl_builder;
@@ -63,6 +64,9 @@ typedef struct pawl_builder {
 pawl_status pawl__builder_name(const pawl_builder *b, const char *name, char *out, size_t cap, pawl_err *err);
 /* A query with the network's space and activation type. */
 pawl_query pawl__builder_query(const pawl_builder *b, pawl_op op);
+/* The query's weights: format, kind of scales, and the flag of the int8 policy where that policy is on and has a form for
+ * the format (on the host). */
+void pawl__builder_weight(const pawl_builder *b, pawl_quant w, pawl_query *q);
 pawl_status pawl__builder_add(pawl_builder *b, const pawl_query *q, const char *name, const pawl_decision **out,
                               pawl_err *err);
 /* The vector prefix + name as f32. */

@@ -14,7 +14,16 @@
  * With PAWL_QF_ACT_FP8 (FP8BLK weights only) x is first quantised per row and 128 k as GPUs do (quant.h,
  * pawl__fp8_quantize_row, floor 1e-10): p = fma(code_w, code_x, p), acc = fma(p, scale_x * scale_w, acc).
  *
- * Error bound against sums in f64: |y - ref| <= (k/16 + 20) * 2^-24 * sum |x w| per element. */
+ * With PAWL_QF_ACT_INT8 (NVFP4 and the FP8 formats) rows of x and of w become small integers with scales, in groups of 32 k
+ * (quant/act8.h); elements past k are 0. Per output one sum from 0, group by group in rising k, s the scale of x's group:
+ *   NVFP4   d0, d1 = the exact integer dots of the group's two halves, b0, b1 = the block scales:
+ *           p = d0 * b0; p = fma(d1, b1, p); acc = fma(p, s, acc)
+ *   FP8*    d = the exact dot of the group, g its scale: p = d * g; acc = fma(p, s, acc)
+ * Then y = acc times scale2 / 2 (codes are doubled), the tensor's or the row's scale; the bias is added last. A result that
+ * is not a number is the NaN 0x7fc00000. Error bound against sums in f64 over the quantised values:
+ * (3k/32 + 20) * 2^-24 * sum |x w|.
+ *
+ * Error bound of the others against sums in f64: |y - ref| <= (k/16 + 20) * 2^-24 * sum |x w| per element. */
 #ifndef PAWL_OP_LINEAR_H
 #define PAWL_OP_LINEAR_H
 

@@ -17,7 +17,8 @@
  * 0, 1, 3, 4, 5, 6, 8 and 9 ignore a bias. top_k <= experts at run time.
  *
  * Experts, y = down(act(gate x) * up x), or down(act(gate x)) when not gated (then `up` is unused). Each linear keeps
- * op/linear.h's order of additions; biases follow their linear.
+ * op/linear.h's order of additions; biases follow their linear. With PAWL_QF_ACT_INT8 (moe only) the input rows and the rows
+ * between the two halves, after the activation, are quantised like any linear's input.
  *   moe          y[t] = sum over k in order of w[t][k] * expert ids[t][k] (x[t]): acc = fma(w, e, acc) from 0; ids outside
  *                [0, experts) are skipped
  *   moe_masked   [experts][max][h]: rows below counts[e] are computed; rows at or past it may hold anything and are never

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "op/moe.h"
+#include "quant/act8.h"
 
 /* Integer fields of a query that have a key. */
 enum { F_N, F_K, F_X0, F_X1, F_X2, F_X3, F_COUNT };
@@ -31,7 +32,10 @@ static const pawl_form *form(pawl_op op)
     static const pawl_form forms[PAWL_OP_COUNT] = {
         [PAWL_OP_EMBED] = {"embed", HAS_W, 0, {{"n", F_N, 0}, {"k", F_K, 0}}},
         [PAWL_OP_RMSNORM] = {"rmsnorm", 0, PAWL_QF_OFFSET1 | PAWL_QF_GATED, {{"k", F_K, 0}}},
-        [PAWL_OP_LINEAR] = {"linear", HAS_W, PAWL_QF_BIAS | PAWL_QF_ACT_FP8, {{"n", F_N, 0}, {"k", F_K, 0}}},
+        [PAWL_OP_LINEAR] = {"linear",
+                            HAS_W,
+                            PAWL_QF_BIAS | PAWL_QF_ACT_FP8 | PAWL_QF_ACT_INT8,
+                            {{"n", F_N, 0}, {"k", F_K, 0}}},
         [PAWL_OP_ROPE] = {"rope", 0, 0, {{"heads", F_N, 0}, {"d", F_K, 0}, {"rot", F_X0, 0}}},
         [PAWL_OP_KV_STORE] = {"kv_store", HAS_C, 0, {{"kv_heads", F_N, 0}, {"d", F_K, 0}}},
         [PAWL_OP_ATTN] = {"attn", HAS_C, PAWL_QF_GATED, {{"heads", F_N, 0}, {"kv_heads", F_X0, 0}, {"d", F_K, 0}}},
@@ -55,7 +59,7 @@ static const pawl_form *form(pawl_op op)
                                {{"experts", F_N, 0}, {"topk", F_K, 0}, {"groups", F_X0, 1}, {"kept", F_X1, 1}}},
         [PAWL_OP_MOE] = {"moe",
                          HAS_W | HAS_METHOD,
-                         PAWL_QF_BIAS | PAWL_QF_GATED | PAWL_QF_RELU2,
+                         PAWL_QF_BIAS | PAWL_QF_GATED | PAWL_QF_RELU2 | PAWL_QF_ACT_INT8,
                          {{"i", F_N, 0}, {"h", F_K, 0}, {"experts", F_X0, 0}, {"topk", F_X1, 0}}},
         [PAWL_OP_MOE_MASKED] = {"moe_masked",
                                 HAS_W,
@@ -72,9 +76,10 @@ static const pawl_form *form(pawl_op op)
 static const struct {
     const char *word;
     uint32_t flag;
-} flag_words[] = {{"bias", PAWL_QF_BIAS},     {"offset1", PAWL_QF_OFFSET1},   {"gated", PAWL_QF_GATED},
-                  {"relu2", PAWL_QF_RELU2},   {"zero_pad", PAWL_QF_ZERO_PAD}, {"renorm", PAWL_QF_RENORM},
-                  {"verify", PAWL_QF_VERIFY}, {"act_fp8", PAWL_QF_ACT_FP8},   {"rowgate", PAWL_QF_ROWGATE}};
+} flag_words[] = {{"bias", PAWL_QF_BIAS},        {"offset1", PAWL_QF_OFFSET1},   {"gated", PAWL_QF_GATED},
+                  {"relu2", PAWL_QF_RELU2},      {"zero_pad", PAWL_QF_ZERO_PAD}, {"renorm", PAWL_QF_RENORM},
+                  {"verify", PAWL_QF_VERIFY},    {"act_fp8", PAWL_QF_ACT_FP8},   {"rowgate", PAWL_QF_ROWGATE},
+                  {"act_int8", PAWL_QF_ACT_INT8}};
 enum { N_FLAGS = sizeof flag_words / sizeof *flag_words };
 
 /* Sizes stay below this, so that the product of two fits in 64 bits with room to spare. */
@@ -340,6 +345,13 @@ static pawl_status check_weight(const pawl_query *q, pawl_err *err)
     if (experts && q->n % group) return bad(q, err, "i", q->n, "a multiple of the format's scale group");
     if (q->flags & PAWL_QF_ACT_FP8 && q->w != PAWL_Q_FP8BLK) {
         return bad(q, err, "w", q->w, "fp8blk128 where activations are quantised to fp8");
+    }
+    if (q->flags & PAWL_QF_ACT_INT8) {
+        if (!pawl__has_int8(q->w)) return bad(q, err, "w", q->w, "nvfp4 or an fp8 format where activations are int8");
+        if (q->flags & PAWL_QF_ACT_FP8) return bad(q, err, "flags", q->flags, "act_fp8 or act_int8, not both");
+        if (q->a != PAWL_F32 || q->at != PAWL_SPACE_HOST) {
+            return bad(q, err, "a", q->a, "f32 in host memory where activations are quantised to int8");
+        }
     }
     return PAWL_OK;
 }

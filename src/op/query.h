@@ -51,7 +51,8 @@ enum {
     PAWL_QF_RENORM = 1 << 5,   /* moe_route: DeepSeekV3 only, divide by the chosen weights' sum */
     PAWL_QF_VERIFY = 1 << 6,   /* conv: state is left as it was, the inputs are logged */
     PAWL_QF_ACT_FP8 = 1 << 7,  /* linear: activations are quantised to e4m3 per 1 x 128 inside, as GPUs do */
-    PAWL_QF_ROWGATE = 1 << 8   /* add: the summand times sigmoid(one scalar a row) */
+    PAWL_QF_ROWGATE = 1 << 8,  /* add: the summand times sigmoid(one scalar a row) */
+    PAWL_QF_ACT_INT8 = 1 << 9  /* linear, moe: activations are quantised to int8 per 1 x 32 inside (quant/act8.h) */
 };
 
 typedef struct pawl_query {

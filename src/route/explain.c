@@ -78,6 +78,11 @@ void pawl__explain_entry(const pawl_plan *p, const pawl_plan_entry *e, pawl_buf 
     pawl__buf_puts(out, "    for      ");
     fold(text.data ? text.data : "?", 13, 13, out);
     pawl__buf_free(&text);
+    if (p->policy[e->scope].act_int8 && (d->query.op == PAWL_OP_LINEAR || d->query.op == PAWL_OP_MOE) &&
+        !(d->query.flags & PAWL_QF_ACT_INT8)) {
+        pawl__buf_printf(out, "    f32      %s\n",
+                         d->query.at == PAWL_SPACE_HOST ? "these weights have no int8 form" : "int8 is for CPUs");
+    }
     for (int i = 0; i < d->n_spans; i++) {
         const pawl_span *s = &d->spans[i];
         char rows[48];
@@ -98,6 +103,7 @@ static void explain_policy(const char *name, const pawl_policy *q, pawl_buf *out
         pawl__buf_puts(&text, " isa=");
         pawl__isa_print(q->isa_mask, &text);
     }
+    if (q->act_int8) pawl__buf_puts(&text, " activations=int8");
     if (q->deterministic) pawl__buf_puts(&text, " deterministic");
     for (int i = 0; i < q->n_forces; i++) {
         pawl__buf_printf(&text, " %s %s=%s", q->soft_forces ? "prefer" : "force", pawl__op_word(q->forces[i].op),
@@ -159,6 +165,7 @@ static json_t *json_policy(const pawl_policy *q)
 {
     json_t *o = json_object(), *forces = json_array(), *bans = json_array();
     if (q->isa_mask != ~(uint64_t)0) json_object_set_new(o, "isa", json_text(print_isa, &q->isa_mask));
+    json_object_set_new(o, "activations", json_string(q->act_int8 ? "int8" : "f32"));
     json_object_set_new(o, "deterministic", json_boolean(q->deterministic));
     json_object_set_new(o, "soft", json_boolean(q->soft_forces));
     json_object_set_new(o, "tuned", json_boolean(q->thresholds && q->thresholds->n));

@@ -26,6 +26,7 @@ typedef struct pawl_force {
 } pawl_force;
 
 typedef struct pawl_policy {
+    int act_int8; /* the network's queries carry ACT_INT8 where their format allows it; for texts, never read by route */
     uint64_t isa_mask; /* PAWL_ISA_* that kernels may use; start from pawl__policy_default() */
     int deterministic; /* one row-invariant kernel serves all row counts */
     /* Where an op is forced, only its forced kernels may serve it: a query that they cannot serve for every row count is

@@ -254,7 +254,8 @@ static void refuse_outside(pawl_decision *d, int rank, const pawl_span *s)
     }
 }
 
-/* "linear.fp8blk-a8:ref" is made for the format that its id names; "moe.any:ref" for every one. */
+/* "linear.fp8blk-a8:ref" is made for the format that its id names, "linear.fp8-i8:ref" for the three of fp8, "moe.any:ref"
+ * for every one. */
 static int other_format(const pawl_kernel *k, const pawl_query *q)
 {
     static const struct {
@@ -267,15 +268,24 @@ static int other_format(const pawl_kernel *k, const pawl_query *q)
     const char *dot = strchr(k->id, '.');
     if (!dot) return 0;
     size_t n = strcspn(dot + 1, "-:");
+    if (n == 3 && memcmp(dot + 1, "fp8", 3) == 0)
+        return q->w != PAWL_Q_FP8BLK && q->w != PAWL_Q_FP8TEN && q->w != PAWL_Q_FP8CH;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (strlen(formats[i].word) == n && memcmp(formats[i].word, dot + 1, n) == 0) return formats[i].w != q->w;
     }
     return 0;
 }
 
+/* Kernels of the int8 policy have "-i8" before the colon; they and the others never serve the same query. */
+static int other_policy(const pawl_kernel *k, const pawl_query *q)
+{
+    int of_int8 = strstr(k->id, "-i8:") != NULL, wants_int8 = (q->flags & PAWL_QF_ACT_INT8) != 0;
+    return of_int8 != wants_int8;
+}
+
 int pawl__kernel_apart(const pawl_kernel *k, const pawl_caps *caps, const pawl_query *q)
 {
-    return k->arch != caps->arch || other_format(k, q);
+    return k->arch != caps->arch || other_format(k, q) || other_policy(k, q);
 }
 
 /* "id: why; id: why" for the entries that one could expect here, as much as fits. */

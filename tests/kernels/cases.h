@@ -28,6 +28,10 @@ bool chk_make_moe_grouped(chk_case *c, int index, uint64_t *rng);
 int64_t chk_whole_blocks(pawl_quant q, int64_t k);
 /* op/linear.h's error bound. */
 double chk_linear_bound(int64_t k, double sum_abs);
+/* The same under the int8 policy, over a row as it is quantised (out [k]) and weights as they are rounded ([n][k]; free()). */
+double chk_int8_bound(int64_t k, double sum_abs);
+void chk_int8_row(const float *x, int64_t k, double *out);
+double *chk_decode_int8(const pawl_wmat *w);
 /* c->segs := the part of c->whole_segs that lies in rows first .. first+n-1, with rows counted from first. */
 void chk_cut_segments(chk_case *c, int64_t first, int64_t n);
 double chk_silu(double x);

@@ -6,14 +6,24 @@
 
 static const pawl_quant formats[] = {PAWL_Q_BF16,  PAWL_Q_F32,    PAWL_Q_F16,   PAWL_Q_FP8BLK,
                                      PAWL_Q_NVFP4, PAWL_Q_FP8TEN, PAWL_Q_FP8CH, PAWL_Q_MXFP4};
-enum { FORMATS = sizeof formats / sizeof formats[0], VARIANTS = 4 };
+static const pawl_quant int8_formats[] = {PAWL_Q_NVFP4, PAWL_Q_FP8BLK, PAWL_Q_FP8TEN, PAWL_Q_FP8CH};
+enum {
+    FORMATS = sizeof formats / sizeof formats[0],
+    VARIANTS = 4,
+    DIMS = 3,
+    F32_CASES = FORMATS * VARIANTS * 2,
+    INT8_CASES = (int)(sizeof int8_formats / sizeof int8_formats[0]) * VARIANTS * DIMS
+};
 
-/* Variant: bit 0 relu2 instead of silu, bit 1 not gated. Biases on every other case. */
+/* Variant: bit 0 relu2 instead of silu, bit 1 not gated. Biases on every other case. Cases from F32_CASES on quantise
+ * activations to int8. */
 static void make_experts(chk_case *c, int index, int64_t h, int64_t i, uint64_t *rng)
 {
-    pawl_quant q = formats[index % FORMATS];
-    int variant = index / FORMATS % VARIANTS;
+    int int8 = index - F32_CASES;
+    pawl_quant q = int8 < 0 ? formats[index % FORMATS] : int8_formats[int8 / (VARIANTS * DIMS)];
+    int variant = (int8 < 0 ? index / FORMATS : int8 / DIMS) % VARIANTS;
     bool gated = !(variant & 2), bias = index % 2;
+    c->q.flags = int8 < 0 ? 0 : PAWL_QF_ACT_INT8;
     h = chk_whole_blocks(q, h);
     i = chk_whole_blocks(q, i);
     c->experts = (pawl_experts){
@@ -33,6 +43,7 @@ static void make_experts(chk_case *c, int index, int64_t h, int64_t i, uint64_t 
 static void make_query(chk_case *c, pawl_op op, int64_t x1)
 {
     const pawl_experts *s = &c->experts;
+    uint32_t int8 = c->q.flags;
     c->q = pawl__query(op);
     c->q.w = s->e[0].gate.q;
     c->q.ws = chk_scale_of(c->q.w);
@@ -42,11 +53,11 @@ static void make_query(chk_case *c, pawl_op op, int64_t x1)
     c->q.x[1] = x1;
     c->q.x[2] = PAWL_ROUTE_RENORMALIZE_NAIVE;
     c->q.flags = (s->gated ? PAWL_QF_GATED : 0) | (s->act == PAWL_ACT_RELU2 ? PAWL_QF_RELU2 : 0) |
-                 (s->e[0].gate_bias ? PAWL_QF_BIAS : 0);
+                 (s->e[0].gate_bias ? PAWL_QF_BIAS : 0) | int8;
     c->whole = c->args;
-    snprintf(c->name, sizeof c->name, "%s items=%d h=%d i=%d %s%s%s", pawl__quant_word(c->q.w), (int)c->items,
-             (int)s->h, (int)s->i, s->act == PAWL_ACT_RELU2 ? "relu2" : "silu", s->gated ? " gated" : "",
-             s->e[0].gate_bias ? " biases" : "");
+    snprintf(c->name, sizeof c->name, "%s%s items=%d h=%d i=%d %s%s%s", pawl__quant_word(c->q.w),
+             int8 ? " act_int8" : "", (int)c->items, (int)s->h, (int)s->i, s->act == PAWL_ACT_RELU2 ? "relu2" : "silu",
+             s->gated ? " gated" : "", s->e[0].gate_bias ? " biases" : "");
 }
 
 /* An expert's weights in double. */
@@ -54,12 +65,14 @@ typedef struct wide {
     double *gate, *up, *down;
 } wide;
 
-static void widen(const pawl_experts *s, wide *w)
+static void widen(const chk_case *c, wide *w)
 {
+    const pawl_experts *s = &c->experts;
+    double *(*decode)(const pawl_wmat *) = c->q.flags & PAWL_QF_ACT_INT8 ? chk_decode_int8 : chk_decode;
     for (int e = 0; e < s->n; e++) {
-        w[e].gate = chk_decode(&s->e[e].gate);
-        w[e].up = s->gated ? chk_decode(&s->e[e].up) : NULL;
-        w[e].down = chk_decode(&s->e[e].down);
+        w[e].gate = decode(&s->e[e].gate);
+        w[e].up = s->gated ? decode(&s->e[e].up) : NULL;
+        w[e].down = decode(&s->e[e].down);
     }
 }
 
@@ -72,7 +85,7 @@ static void drop(const pawl_experts *s, wide *w)
     }
 }
 
-/* A linear in double with what its f32 result may be off by, given that its input may be off by x_error (or NULL). */
+/* A linear in double with what its f32 result may be off by (by the wider bound, that of int8), given that its input may be off by x_error (or NULL). */
 static void linear(const double *w, const float *bias, int64_t n, int64_t k, const double *x, const double *x_error,
                    double *y, double *error)
 {
@@ -84,17 +97,30 @@ static void linear(const double *w, const float *bias, int64_t n, int64_t k, con
             if (x_error) carried += fabs(w[r * k + i]) * x_error[i];
         }
         y[r] = sum + b;
-        error[r] = chk_linear_bound(k, size) + fabs(b) * 0x1p-23 + carried;
+        error[r] = chk_int8_bound(k, size) + fabs(b) * 0x1p-23 + carried;
     }
 }
 
 enum { MAX_WIDTH = 320 };
 
-static void expert(const pawl_experts *s, const wide *w, int id, const float *x, double *y, double *error)
+/* Rounding v to int8 in groups, v being off by v_error: at most half a step, more or less. */
+static void round_groups(const double *v, double *v_error, int64_t n)
 {
+    for (int64_t g = 0; g < n; g += 32) {
+        double most = 0;
+        for (int64_t i = g; i < n && i < g + 32; i++) most = fmax(most, fabs(v[i]) + v_error[i]);
+        for (int64_t i = g; i < n && i < g + 32; i++) v_error[i] += 0.501 * most / 127;
+    }
+}
+
+static void expert(const chk_case *c, const wide *w, int id, const float *x, double *y, double *error)
+{
+    const pawl_experts *s = &c->experts;
+    bool int8 = c->q.flags & PAWL_QF_ACT_INT8;
     double in[MAX_WIDTH], g[MAX_WIDTH], ge[MAX_WIDTH], u[MAX_WIDTH], ue[MAX_WIDTH];
     const pawl_expert *e = &s->e[id];
     for (int64_t i = 0; i < s->h; i++) in[i] = x[i];
+    if (int8) chk_int8_row(x, s->h, in);
     linear(w[id].gate, e->gate_bias, s->i, s->h, in, NULL, g, ge);
     if (s->gated) linear(w[id].up, e->up_bias, s->i, s->h, in, NULL, u, ue);
     for (int64_t i = 0; i < s->i; i++) {
@@ -106,6 +132,7 @@ static void expert(const pawl_experts *s, const wide *w, int id, const float *x,
         ge[i] = ae * (fabs(up) + upe) + fabs(a) * upe + fabs(a * up) * 0x1p-23;
         g[i] = a * up;
     }
+    if (int8) round_groups(g, ge, s->i);
     linear(w[id].down, e->down_bias, s->h, s->i, g, ge, y, error);
 }
 
@@ -125,7 +152,7 @@ static const int64_t dims[][2] = {{37, 21}, {130, 48}, {48, 144}};
 bool chk_make_moe(chk_case *c, int index, uint64_t *rng)
 {
     static const int64_t tokens[] = {1, 12, 64};
-    if (index >= FORMATS * VARIANTS * 2) return false;
+    if (index >= F32_CASES + INT8_CASES) return false;
     int64_t m = tokens[index % 3], top_k = chk_pick(rng, 1, 3);
     make_experts(c, index, dims[index % 3][0] / (m == 64 ? 2 : 1), dims[index % 3][1] / (m == 64 ? 2 : 1), rng);
     int64_t h = c->experts.h;
@@ -144,13 +171,13 @@ bool chk_make_moe(chk_case *c, int index, uint64_t *rng)
     a->weights = chk_floats(c, "weights", CHK_IN, m * top_k, CHK_RANDOM, rng);
     a->y = chk_floats(c, "y", CHK_OUT, m * h, CHK_RANDOM, rng);
     wide w[CHK_EXPERTS];
-    widen(&c->experts, w);
+    widen(c, w);
     for (int64_t t = 0; t < m; t++) {
         double sum[MAX_WIDTH] = {0}, bound[MAX_WIDTH] = {0}, y[MAX_WIDTH], error[MAX_WIDTH];
         for (int64_t k = 0; k < top_k; k++) {
             if (ids[t * top_k + k] < 0 || ids[t * top_k + k] > 4) continue;
             double weight = a->weights[t * top_k + k];
-            expert(&c->experts, w, ids[t * top_k + k], a->x + t * h, y, error);
+            expert(c, w, ids[t * top_k + k], a->x + t * h, y, error);
             for (int64_t i = 0; i < h; i++) {
                 sum[i] += weight * y[i];
                 bound[i] += fabs(weight) * (error[i] + fabs(y[i]) * 0x1p-22);
@@ -197,11 +224,11 @@ bool chk_make_moe_masked(chk_case *c, int index, uint64_t *rng)
     a->y = chk_floats(c, "y", CHK_OUT, n * max * h, CHK_RANDOM, rng);
     chk_expect(c, a->y, 0, 0, CHK_UNTOUCHED);
     wide w[CHK_EXPERTS];
-    widen(&c->experts, w);
+    widen(c, w);
     for (int64_t item = 0; item < n * max; item++) {
         double y[MAX_WIDTH] = {0}, error[MAX_WIDTH] = {0};
         bool valid = item % max < c->counts[item / max];
-        if (valid) expert(&c->experts, w, (int)(item / max), x + item * h, y, error);
+        if (valid) expert(c, w, (int)(item / max), x + item * h, y, error);
         for (int64_t i = 0; i < h; i++) {
             if (!valid) x[item * h + i] = NAN;
             if (valid || a->zero_padding) chk_expect(c, a->y, item * h + i, y[i], valid ? error[i] : CHK_EXACT);
@@ -238,12 +265,12 @@ bool chk_make_moe_grouped(chk_case *c, int index, uint64_t *rng)
     a->y = chk_floats(c, "y", CHK_OUT, m * h, CHK_RANDOM, rng);
     chk_expect(c, a->y, 0, 0, CHK_UNTOUCHED);
     wide w[CHK_EXPERTS];
-    widen(&c->experts, w);
+    widen(c, w);
     for (int64_t t = 0; t < m; t++) {
         double y[MAX_WIDTH], error[MAX_WIDTH];
         of[t] = m == 1 ? 3 : (int32_t)(t / 6); /* experts 0 .. 3, the last rows of each tile of 6 padding */
         if (m > 1 && t % 6 >= 4 - t / 12) of[t] = -1;
-        if (of[t] >= 0) expert(&c->experts, w, of[t], x + t * h, y, error);
+        if (of[t] >= 0) expert(c, w, of[t], x + t * h, y, error);
         for (int64_t i = 0; i < h; i++) {
             if (of[t] < 0) x[t * h + i] = NAN;
             if (of[t] >= 0) chk_expect(c, a->y, t * h + i, y[i], error[i]);

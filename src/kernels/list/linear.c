@@ -4,6 +4,7 @@
 #include "kernels/x86/x86.h"
 #include "kernels/list/lists.h"
 
+/* clang-format off: one a line */
 const pawl_kernel *const pawl__list_linear[] = {
     &pawl__k_linear_fp8blk_sm90_small,
     &pawl__k_linear_fp8blk_sm90_large,
@@ -38,5 +39,7 @@ const pawl_kernel *const pawl__list_linear[] = {
     &pawl__k_linear_nvfp4_ref,
     &pawl__k_linear_mxfp4_ref,
     &pawl__k_linear_fp8blk_a8_ref,
+    &pawl__k_linear_nvfp4_i8_ref,
+    &pawl__k_linear_fp8_i8_ref,
     NULL,
 };

@@ -17,6 +17,8 @@ extern const pawl_kernel pawl__k_linear_fp8ten_ref;
 extern const pawl_kernel pawl__k_linear_fp8ch_ref;
 extern const pawl_kernel pawl__k_linear_nvfp4_ref;
 extern const pawl_kernel pawl__k_linear_mxfp4_ref;
+extern const pawl_kernel pawl__k_linear_nvfp4_i8_ref; /* "linear.nvfp4-i8:ref": under the int8 policy (ACT_INT8) */
+extern const pawl_kernel pawl__k_linear_fp8_i8_ref;   /* "linear.fp8-i8:ref": FP8BLK, FP8TEN, FP8CH */
 
 extern const pawl_kernel pawl__k_rmsnorm_f32_ref;
 extern const pawl_kernel pawl__k_rope_f32_ref;
@@ -32,6 +34,7 @@ extern const pawl_kernel pawl__k_add_f32_ref;
 
 extern const pawl_kernel pawl__k_moe_route_f32_ref;
 extern const pawl_kernel pawl__k_moe_any_ref;
+extern const pawl_kernel pawl__k_moe_any_i8_ref; /* "moe.any-i8:ref" */
 extern const pawl_kernel pawl__k_moe_masked_any_ref;
 extern const pawl_kernel pawl__k_moe_grouped_any_ref;
 

@@ -3,6 +3,7 @@
 
 #include "op/conv.h"
 #include "op/moe.h"
+#include "quant/act8.h"
 
 static bool refuse(pawl_reason *why, const char *what, const char *found)
 {
@@ -52,7 +53,8 @@ bool pawl__ref_any_weight(const pawl_query *q, const pawl_caps *caps, pawl_reaso
 static bool weight_only(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
 {
     if (!pawl__ref_any_weight(q, caps, why)) return false;
-    if (q->flags & PAWL_QF_ACT_FP8) return refuse(why, "f32 activations inside", "actfp8");
+    if (q->flags & PAWL_QF_ACT_FP8) return refuse(why, "f32 activations inside", "act_fp8");
+    if (q->flags & PAWL_QF_ACT_INT8) return refuse(why, "f32 activations inside", "act_int8");
     return true;
 }
 
@@ -113,6 +115,26 @@ bool pawl__ref_linear_fp8blk_a8(const pawl_query *q, const pawl_caps *caps, pawl
     return true;
 }
 
+static bool int8(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
+{
+    if (!pawl__ref_any_weight(q, caps, why)) return false;
+    if (!(q->flags & PAWL_QF_ACT_INT8)) return refuse(why, "int8 activations", "f32 inside");
+    if (!pawl__has_int8(q->w)) return refuse(why, "weights with an int8 form", pawl__quant_word(q->w));
+    return true;
+}
+
+bool pawl__ref_linear_nvfp4_i8(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
+{
+    if (q->w != PAWL_Q_NVFP4) return refuse(why, "nvfp4 weights", pawl__quant_word(q->w));
+    return int8(q, caps, why);
+}
+
+bool pawl__ref_linear_fp8_i8(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
+{
+    if (q->w == PAWL_Q_NVFP4) return refuse(why, "fp8 weights", pawl__quant_word(q->w));
+    return int8(q, caps, why);
+}
+
 bool pawl__ref_conv(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
 {
     if (!pawl__ref_f32(q, caps, why)) return false;
@@ -167,4 +189,9 @@ bool pawl__ref_moe_route(const pawl_query *q, const pawl_caps *caps, pawl_reason
 bool pawl__ref_moe(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
 {
     return weight_only(q, caps, why);
+}
+
+bool pawl__ref_moe_i8(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
+{
+    return int8(q, caps, why);
 }

@@ -9,7 +9,7 @@
 bool pawl__ref_f32(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
 /* The same, and a weight format that a host kernel can decode, with scales of the matching kind, as stored on disk. */
 bool pawl__ref_any_weight(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
-/* Linear kernels of one format each, without ACT_FP8; the last one only with it. */
+/* Linear kernels of one format each, without ACT_FP8 and ACT_INT8; the last one only with ACT_FP8. */
 bool pawl__ref_linear_f32(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
 bool pawl__ref_linear_f16(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
 bool pawl__ref_linear_bf16(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
@@ -19,6 +19,9 @@ bool pawl__ref_linear_fp8ch(const pawl_query *q, const pawl_caps *caps, pawl_rea
 bool pawl__ref_linear_nvfp4(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
 bool pawl__ref_linear_mxfp4(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
 bool pawl__ref_linear_fp8blk_a8(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
+/* Only with ACT_INT8: NVFP4; FP8 with scales per block, tensor or row. */
+bool pawl__ref_linear_nvfp4_i8(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
+bool pawl__ref_linear_fp8_i8(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
 /* Window PAWL_CONV_WINDOW. */
 bool pawl__ref_conv(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
 /* Head sizes up to PAWL_REF_HEAD_MAX: vectors of one head live on the stack. */
@@ -29,7 +32,8 @@ bool pawl__ref_gdn(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
 /* At most so many experts: a row's scores live on the stack. */
 enum { PAWL_REF_EXPERTS_MAX = 2048 };
 bool pawl__ref_moe_route(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
-/* Experts: pawl__ref_any_weight and no ACT_FP8. */
+/* Experts: pawl__ref_any_weight without quantised activations; and with ACT_INT8. */
 bool pawl__ref_moe(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
+bool pawl__ref_moe_i8(const pawl_query *q, const pawl_caps *caps, pawl_reason *why);
 
 #endif

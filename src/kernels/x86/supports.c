@@ -48,7 +48,7 @@ bool pawl__x86_operands(const pawl_query *q, pawl_reason *why)
                      pawl__scale_word(q->ws));
         return false;
     }
-    if (q->flags & PAWL_QF_ACT_FP8) {
+    if (q->flags & (PAWL_QF_ACT_FP8 | PAWL_QF_ACT_INT8)) {
         pawl__reason(why, "activations are not quantised here");
         return false;
     }
