@@ -9,6 +9,11 @@ set_source_files_properties(
   ${avx512_sources} PROPERTIES COMPILE_OPTIONS
                                "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
 
+# The same for AVX-512 with VNNI and VBMI.
+file(GLOB avx512vnni_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/x86/*_avx512vnni.c)
+set_source_files_properties(${avx512vnni_sources} PROPERTIES COMPILE_OPTIONS
+  "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx512vbmi")
+
 # The row-wise reference kernels a second time: the same source, hence the same bits, in AVX2 instructions. They keep
 # everything but their entries static, and which copy runs is the router's choice.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

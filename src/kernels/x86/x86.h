@@ -19,4 +19,10 @@ extern const pawl_kernel pawl__k_moe_grouped_any_avx2;  /* "moe_grouped.any:avx2
 extern const pawl_kernel pawl__k_attn_f32_avx2_tiles;   /* "attn.f32:avx2-tiles" */
 extern const pawl_kernel pawl__k_attn_f32_avx512_tiles; /* "attn.f32:avx512-tiles" */
 
+/* The int8 policy. */
+extern const pawl_kernel pawl__k_linear_nvfp4_i8_avx512vnni; /* "linear.nvfp4-i8:avx512vnni" */
+extern const pawl_kernel pawl__k_linear_fp8_i8_avx512vnni;   /* "linear.fp8-i8:avx512vnni" */
+extern const pawl_kernel pawl__k_linear_nvfp4_i8_avx2;       /* "linear.nvfp4-i8:avx2" */
+extern const pawl_kernel pawl__k_linear_fp8_i8_avx2;         /* "linear.fp8-i8:avx2" */
+
 #endif

@@ -1,0 +1,131 @@
+/* The int8 policy on x86: what its bodies share. An instruction set brings three small functions (int8_isa); which rows and
+ * tiles they are called for, threads and scratch are plain C (linear_int8.c, moe_int8.c).
+ *
+ * Weights are met in tiles of `width` outputs by a strip of k. unpack turns a tile into bytes in [k / 4][width][4] order, so
+ * that a vector register holds four consecutive k of each output of the tile, and dot multiplies it with any number of rows,
+ * each output in a lane of its own: op/linear.h's order needs no sum across lanes. */
+#ifndef PAWL_KERNELS_X86_INT8_H
+#define PAWL_KERNELS_X86_INT8_H
+
+#include "base/mathfn.h"
+#include "op/linear.h"
+#include "op/moe.h"
+#include "quant/act8.h"
+#include "route/route.h"
+
+enum {
+    ACT8_STRIP = 512, /* k of a tile at most: 8 KB of 16 outputs */
+    ACT8_WIDTH = 16,  /* outputs of a tile at most */
+    ACT8_GROUPS = ACT8_STRIP / PAWL_ACT8_GROUP,
+    ACT8_NVFP4_BIAS = 12, /* NVFP4 codes are stored plus 12: 0 .. 24 */
+    ACT8_FP8_BIAS = 128   /* FP8 codes plus 128, where the instructions want one operand unsigned */
+};
+
+/* Quantised rows of activations, [m] of each. The order of codes inside 16 follows the weights': NVFP4 wants even k before odd
+ * ones (int8_order), as its nibbles come apart. */
+typedef struct int8_rows {
+    int64_t groups; /* of 32 k in a row */
+    int8_t *codes;  /* [m][groups * 32] */
+    float *scale;   /* [m][groups] */
+    int32_t *
+        start; /* [m][groups * 2]: -bias times the sum of the codes of each 16, what a dot of biased weights begins with;
+                       the second of two is the one of the second half, for FP8 the first is that of all 32 */
+} int8_rows;
+
+typedef struct int8_tile {
+    _Alignas(64) uint8_t codes[ACT8_STRIP * ACT8_WIDTH];
+    _Alignas(64) float scale[ACT8_GROUPS * 2 * ACT8_WIDTH]; /* NVFP4 [k / 16][width], FP8 [k / 32][width] */
+} int8_tile;
+
+typedef struct int8_isa {
+    int width;
+    /* Outputs n .. n+rows-1 (rows <= width; more are made up), groups g0 .. g0+groups-1 of w's rows. */
+    void (*unpack)(const pawl_wmat *w, int64_t n, int rows, int64_t g0, int groups, int8_tile *t);
+    /* acc [m][width] += the tile's groups for m rows; row i of them is at[i], or first + i where at is NULL. */
+    void (*dot)(int nvfp4, const int8_tile *t, int64_t g0, int groups, const int8_rows *x, const int64_t *at,
+                int64_t first, int64_t m, float *acc);
+    /* Row m of x is quantised from k floats. */
+    void (*quantize)(int nvfp4, const float *row, int64_t k, const int8_rows *x, int64_t m);
+    /* g = act(g) * u for n floats; u may be NULL. */
+    void (*activate)(pawl_act act, float *g, const float *u, int64_t n);
+} int8_isa;
+
+extern const int8_isa pawl__int8_avx2, pawl__int8_avx512vnni;
+
+/* Outputs n0 .. n1-1 of w for m rows, on the calling thread: y[yrow(j) * ldy + n] for row xrow(j) of x; NULL stands for
+ * 0 .. m-1. n0 is a multiple of the width. */
+typedef struct int8_part {
+    const int8_isa *isa;
+    const pawl_wmat *w;
+    const float *bias; /* [w->n] or NULL */
+    const int8_rows *x;
+    const int64_t *xrows;
+    float *y;
+    int64_t ldy;
+    const int64_t *yrows;
+    int64_t m;
+} int8_part;
+void pawl__int8_part(const int8_part *p, int64_t n0, int64_t n1);
+
+/* Outputs in one task: a multiple of 32, so that a task of experts owns whole groups of what lies between their halves. */
+int64_t pawl__int8_chunk(const pawl_wmat *w, int64_t m);
+
+/* Bytes of m quantised rows of k elements (a multiple of 64), and the rows laid out at `at`. */
+size_t pawl__int8_rows_bytes(int64_t m, int64_t k);
+int8_rows pawl__int8_rows_at(void *at, int64_t m, int64_t k);
+
+size_t pawl__linear_int8_scratch(const pawl_query *q, int64_t m, int threads);
+pawl_status pawl__linear_int8_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
+pawl_status pawl__linear_int8_run_avx512vnni(const void *args, pawl_exec *ex, pawl_err *err);
+
+/* Place of element i of 16 among the codes. */
+static inline int pawl__int8_order(int nvfp4, int i)
+{
+    return nvfp4 ? (i & 8) + (i & 1) * 4 + (i & 7) / 2 : i;
+}
+
+/* The body of `quantize`, for each instruction set to compile in its own. */
+static inline void pawl__int8_quantize(int nvfp4, const float *row, int64_t k, const int8_rows *x, int64_t m)
+{
+    enum { GROUP = PAWL_ACT8_GROUP };
+    for (int64_t g = 0; g < x->groups; g++) {
+        int64_t at = m * x->groups + g;
+        float last[GROUP];
+        const float *from = row + g * GROUP;
+        if (k - g * GROUP < GROUP) {
+            for (int i = 0; i < GROUP; i++) last[i] = g * GROUP + i < k ? from[i] : 0.0f;
+            from = last;
+        }
+        int8_t code[GROUP], *to = x->codes + at * GROUP;
+        x->scale[at] = pawl__act8_group(from, code);
+        int32_t sum[2] = {0, 0};
+        for (int i = 0; i < 16; i++) {
+            sum[0] += code[i];
+            sum[1] += code[16 + i];
+        }
+        if (nvfp4) {
+            for (int i = 0; i < GROUP; i++) to[(i & 16) + pawl__int8_order(1, i & 15)] = code[i];
+        } else {
+            for (int i = 0; i < GROUP; i++) to[i] = code[i];
+        }
+        x->start[2 * at] = nvfp4 ? -ACT8_NVFP4_BIAS * sum[0] : -ACT8_FP8_BIAS * (sum[0] + sum[1]);
+        x->start[2 * at + 1] = nvfp4 ? -ACT8_NVFP4_BIAS * sum[1] : 0;
+    }
+}
+
+/* The same for `activate`. */
+static inline void pawl__int8_activate(pawl_act act, float *restrict g, const float *restrict u, int64_t n)
+{
+    if (act == PAWL_ACT_RELU2) {
+        for (int64_t i = 0; i < n; i++) {
+            float v = g[i] * (g[i] > 0.0f ? 1.0f : 0.0f); /* a product, so that NaN stays */
+            g[i] = v * v;
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) g[i] = pawl__siluf(g[i]);
+    }
+    if (u)
+        for (int64_t i = 0; i < n; i++) g[i] *= u[i];
+}
+
+#endif
