@@ -30,8 +30,4 @@ pawl_status pawl__moe_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
 pawl_status pawl__moe_masked_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
 pawl_status pawl__moe_grouped_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
 
-size_t pawl__moe_scratch_avx2(const pawl_query *q, int64_t m, int threads);
-size_t pawl__moe_masked_scratch_avx2(const pawl_query *q, int64_t m, int threads);
-size_t pawl__moe_grouped_scratch_avx2(const pawl_query *q, int64_t m, int threads);
-
 #endif

@@ -1,5 +1,5 @@
 /* The x86 entries of the expert ops. Constant data and predicates without instruction-set flags, as in entries.c. */
-#include "kernels/x86/body_avx2.h"
+#include "kernels/x86/moe_body.h"
 #include "kernels/x86/supports.h"
 #include "kernels/x86/x86.h"
 
@@ -29,7 +29,7 @@ const pawl_kernel pawl__k_moe_any_avx2 = {
     .m_min = 1,
     .traits = TRAITS,
     .supports = experts,
-    .scratch = BODY(pawl__moe_scratch_avx2),
+    .scratch = pawl__moe_scratch,
     .run = BODY(pawl__moe_run_avx2),
 };
 
@@ -41,7 +41,7 @@ const pawl_kernel pawl__k_moe_masked_any_avx2 = {
     .m_min = 1,
     .traits = TRAITS,
     .supports = experts,
-    .scratch = BODY(pawl__moe_masked_scratch_avx2),
+    .scratch = pawl__moe_masked_scratch,
     .run = BODY(pawl__moe_masked_run_avx2),
 };
 
@@ -53,6 +53,6 @@ const pawl_kernel pawl__k_moe_grouped_any_avx2 = {
     .m_min = 1,
     .traits = TRAITS,
     .supports = experts,
-    .scratch = BODY(pawl__moe_grouped_scratch_avx2),
+    .scratch = pawl__moe_grouped_scratch,
     .run = BODY(pawl__moe_grouped_run_avx2),
 };
