@@ -98,3 +98,33 @@ const pawl_kernel pawl__k_linear_fp8_i8_avx2 = {
     .scratch = BODY(pawl__linear_int8_scratch),
     .run = BODY(pawl__linear_int8_run_avx2),
 };
+
+static bool experts(const pawl_query *q, const pawl_caps *caps, pawl_reason *why)
+{
+    (void)caps;
+    return int8(q, why) && pawl__x86_whole_groups("h", q->k, q->w, why) && pawl__x86_whole_groups("i", q->n, q->w, why);
+}
+
+const pawl_kernel pawl__k_moe_any_i8_avx512vnni = {
+    .id = "moe.any-i8:avx512vnni",
+    .op = PAWL_OP_MOE,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512VNNI,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = experts,
+    .scratch = BODY(pawl__moe_int8_scratch),
+    .run = BODY(pawl__moe_int8_run_avx512vnni),
+};
+
+const pawl_kernel pawl__k_moe_any_i8_avx2 = {
+    .id = "moe.any-i8:avx2",
+    .op = PAWL_OP_MOE,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX2,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = experts,
+    .scratch = BODY(pawl__moe_int8_scratch),
+    .run = BODY(pawl__moe_int8_run_avx2),
+};

@@ -44,25 +44,27 @@ typedef struct int8_isa {
     /* acc [m][width] += the tile's groups for m rows; row i of them is at[i], or first + i where at is NULL. */
     void (*dot)(int nvfp4, const int8_tile *t, int64_t g0, int groups, const int8_rows *x, const int64_t *at,
                 int64_t first, int64_t m, float *acc);
-    /* Row m of x is quantised from k floats. */
-    void (*quantize)(int nvfp4, const float *row, int64_t k, const int8_rows *x, int64_t m);
+    /* Groups g0 .. g1-1 of row m of x, from a row whose first k floats count; row begins at group g0. */
+    void (*quantize)(int nvfp4, const float *row, int64_t k, int64_t g0, int64_t g1, const int8_rows *x, int64_t m);
     /* g = act(g) * u for n floats; u may be NULL. */
     void (*activate)(pawl_act act, float *g, const float *u, int64_t n);
+    /* y = fma(w, e, y) for n floats. */
+    void (*add)(float w, const float *e, float *y, int64_t n);
 } int8_isa;
 
 extern const int8_isa pawl__int8_avx2, pawl__int8_avx512vnni;
 
-/* Outputs n0 .. n1-1 of w for m rows, on the calling thread: y[yrow(j) * ldy + n] for row xrow(j) of x; NULL stands for
- * 0 .. m-1. n0 is a multiple of the width. */
+/* Outputs n0 .. n1-1 of w for m rows, on the calling thread: output n of row xrows[j] (x0 + j without xrows) goes to
+ * y[j * ldy + n - y0]. n0 is a multiple of the width. */
 typedef struct int8_part {
     const int8_isa *isa;
     const pawl_wmat *w;
     const float *bias; /* [w->n] or NULL */
     const int8_rows *x;
     const int64_t *xrows;
+    int64_t x0;
     float *y;
-    int64_t ldy;
-    const int64_t *yrows;
+    int64_t ldy, y0;
     int64_t m;
 } int8_part;
 void pawl__int8_part(const int8_part *p, int64_t n0, int64_t n1);
@@ -78,6 +80,10 @@ size_t pawl__linear_int8_scratch(const pawl_query *q, int64_t m, int threads);
 pawl_status pawl__linear_int8_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
 pawl_status pawl__linear_int8_run_avx512vnni(const void *args, pawl_exec *ex, pawl_err *err);
 
+size_t pawl__moe_int8_scratch(const pawl_query *q, int64_t m, int threads);
+pawl_status pawl__moe_int8_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
+pawl_status pawl__moe_int8_run_avx512vnni(const void *args, pawl_exec *ex, pawl_err *err);
+
 /* Place of element i of 16 among the codes. */
 static inline int pawl__int8_order(int nvfp4, int i)
 {
@@ -85,13 +91,14 @@ static inline int pawl__int8_order(int nvfp4, int i)
 }
 
 /* The body of `quantize`, for each instruction set to compile in its own. */
-static inline void pawl__int8_quantize(int nvfp4, const float *row, int64_t k, const int8_rows *x, int64_t m)
+static inline void pawl__int8_quantize(int nvfp4, const float *row, int64_t k, int64_t g0, int64_t g1,
+                                       const int8_rows *x, int64_t m)
 {
     enum { GROUP = PAWL_ACT8_GROUP };
-    for (int64_t g = 0; g < x->groups; g++) {
+    for (int64_t g = g0; g < g1; g++) {
         int64_t at = m * x->groups + g;
         float last[GROUP];
-        const float *from = row + g * GROUP;
+        const float *from = row + (g - g0) * GROUP;
         if (k - g * GROUP < GROUP) {
             for (int i = 0; i < GROUP; i++) last[i] = g * GROUP + i < k ? from[i] : 0.0f;
             from = last;
@@ -126,6 +133,12 @@ static inline void pawl__int8_activate(pawl_act act, float *restrict g, const fl
     }
     if (u)
         for (int64_t i = 0; i < n; i++) g[i] *= u[i];
+}
+
+/* And for `add`. */
+static inline void pawl__int8_add(float w, const float *restrict e, float *restrict y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = fmaf(w, e[i], y[i]);
 }
 
 #endif

@@ -150,8 +150,9 @@ static void unpack_fp8(const pawl_wmat *w, int64_t n, int rows, int64_t g0, int 
     for (int g = 0; g < groups; g++, left -= GROUP) {
         __m256i x[8], most = _mm256_setzero_si256();
         if (g % 2 == 0) prefetch(p, g * GROUP, WIDTH * w->ld);
-        transpose(p, g * GROUP, least(left, PIECE), x);
-        transpose(p, g * GROUP + (left > PIECE ? PIECE : 0), least(left - PIECE, PIECE), x + 4);
+        int first = least(left, PIECE), second = least(left - first, PIECE);
+        transpose(p, g * GROUP, first, x);
+        transpose(p, g * GROUP + first, second, x + 4);
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++) most = _mm256_max_epu8(most, _mm256_and_si256(x[j], abs));
         most = _mm256_max_epu8(most, _mm256_or_si256(_mm256_slli_epi32(most, 16), _mm256_srli_epi32(most, 16)));
@@ -278,16 +279,21 @@ static void dot(int nvfp4, const int8_tile *t, int64_t g0, int groups, const int
         dot_format(0, t, g0, groups, x, at, first, m, acc);
 }
 
-static void quantize(int nvfp4, const float *row, int64_t k, const int8_rows *x, int64_t m)
+static void quantize(int nvfp4, const float *row, int64_t k, int64_t g0, int64_t g1, const int8_rows *x, int64_t m)
 {
-    pawl__int8_quantize(nvfp4, row, k, x, m);
+    pawl__int8_quantize(nvfp4, row, k, g0, g1, x, m);
 }
 
-static void activate(pawl_act act, float *restrict g, const float *restrict u, int64_t n)
+static void activate(pawl_act act, float *g, const float *u, int64_t n)
 {
     pawl__int8_activate(act, g, u, n);
 }
 
+static void add(float w, const float *e, float *y, int64_t n)
+{
+    pawl__int8_add(w, e, y, n);
+}
+
 const int8_isa pawl__int8_avx2 = {
-    .width = WIDTH, .unpack = unpack, .dot = dot, .quantize = quantize, .activate = activate};
+    .width = WIDTH, .unpack = unpack, .dot = dot, .quantize = quantize, .activate = activate, .add = add};
 #endif

@@ -248,16 +248,21 @@ static void dot(int nvfp4, const int8_tile *t, int64_t g0, int groups, const int
         dot_format(0, t, g0, groups, x, at, first, m, acc);
 }
 
-static void quantize(int nvfp4, const float *row, int64_t k, const int8_rows *x, int64_t m)
+static void quantize(int nvfp4, const float *row, int64_t k, int64_t g0, int64_t g1, const int8_rows *x, int64_t m)
 {
-    pawl__int8_quantize(nvfp4, row, k, x, m);
+    pawl__int8_quantize(nvfp4, row, k, g0, g1, x, m);
 }
 
-static void activate(pawl_act act, float *restrict g, const float *restrict u, int64_t n)
+static void activate(pawl_act act, float *g, const float *u, int64_t n)
 {
     pawl__int8_activate(act, g, u, n);
 }
 
+static void add(float w, const float *e, float *y, int64_t n)
+{
+    pawl__int8_add(w, e, y, n);
+}
+
 const int8_isa pawl__int8_avx512vnni = {
-    .width = WIDTH, .unpack = unpack, .dot = dot, .quantize = quantize, .activate = activate};
+    .width = WIDTH, .unpack = unpack, .dot = dot, .quantize = quantize, .activate = activate, .add = add};
 #endif

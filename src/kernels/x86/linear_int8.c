@@ -10,6 +10,21 @@ enum {
     ALIGN = 64
 };
 
+/* Sums of outputs n .. n+rows-1 for rows j .. j+m-1 become y. */
+static void finish(const int8_part *p, int64_t n, int rows, int64_t j, int64_t m, const float *acc)
+{
+    float last[ACT8_WIDTH];
+    for (int i = 0; i < rows; i++) last[i] = pawl__int8_last(p->w, n + i);
+    for (int64_t c = 0; c < m; c++) {
+        float *y = p->y + (j + c) * p->ldy + n - p->y0;
+        for (int i = 0; i < rows; i++) {
+            float v = acc[c * p->isa->width + i] * last[i];
+            if (p->bias) v += p->bias[n + i];
+            y[i] = v == v ? v : NAN;
+        }
+    }
+}
+
 void pawl__int8_part(const int8_part *p, int64_t n0, int64_t n1)
 {
     const pawl_wmat *w = p->w;
@@ -24,16 +39,9 @@ void pawl__int8_part(const int8_part *p, int64_t n0, int64_t n1)
             for (int64_t g = 0; g < p->x->groups; g += ACT8_GROUPS) {
                 int groups = p->x->groups - g < ACT8_GROUPS ? (int)(p->x->groups - g) : ACT8_GROUPS;
                 p->isa->unpack(w, n, rows, g, groups, &tile);
-                p->isa->dot(nvfp4, &tile, g, groups, p->x, p->xrows ? p->xrows + j : NULL, j, m, acc);
+                p->isa->dot(nvfp4, &tile, g, groups, p->x, p->xrows ? p->xrows + j : NULL, p->x0 + j, m, acc);
             }
-            for (int64_t c = 0; c < m; c++) {
-                float *y = p->y + (p->yrows ? p->yrows[j + c] : j + c) * p->ldy + n;
-                for (int i = 0; i < rows; i++) {
-                    float v = acc[c * width + i] * pawl__int8_last(w, n + i);
-                    if (p->bias) v += p->bias[n + i];
-                    y[i] = v == v ? v : NAN;
-                }
-            }
+            finish(p, n, rows, j, m, acc);
         }
     }
 }
@@ -92,7 +100,7 @@ static void quantize_task(void *ctx, int task, int thread)
     const pawl_linear_args *a = job->a;
     int64_t first = (int64_t)task * FEW_ROWS, last = a->m - first < FEW_ROWS ? a->m : first + FEW_ROWS;
     for (int64_t m = first; m < last; m++)
-        job->part.isa->quantize(a->w->q == PAWL_Q_NVFP4, a->x + m * a->ldx, a->w->k, &job->x, m);
+        job->part.isa->quantize(a->w->q == PAWL_Q_NVFP4, a->x + m * a->ldx, a->w->k, 0, job->x.groups, &job->x, m);
 }
 
 static void linear_task(void *ctx, int task, int thread)

@@ -24,5 +24,7 @@ extern const pawl_kernel pawl__k_linear_nvfp4_i8_avx512vnni; /* "linear.nvfp4-i8
 extern const pawl_kernel pawl__k_linear_fp8_i8_avx512vnni;   /* "linear.fp8-i8:avx512vnni" */
 extern const pawl_kernel pawl__k_linear_nvfp4_i8_avx2;       /* "linear.nvfp4-i8:avx2" */
 extern const pawl_kernel pawl__k_linear_fp8_i8_avx2;         /* "linear.fp8-i8:avx2" */
+extern const pawl_kernel pawl__k_moe_any_i8_avx512vnni;      /* "moe.any-i8:avx512vnni" */
+extern const pawl_kernel pawl__k_moe_any_i8_avx2;            /* "moe.any-i8:avx2" */
 
 #endif
