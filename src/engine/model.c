@@ -109,6 +109,7 @@ static pawl_status open_weights(pawl_model *m, const char *path, const pawl_mode
     }
     for (size_t i = 0; i < pawl__checkpoint_count(m->ck); i++)
         if (pawl__checkpoint_used(m->ck, i)) m->weight_bytes += pawl__checkpoint_at(m->ck, i)->bytes;
+    pawl__checkpoint_read_ahead(m->ck, m->caps.mem / 4 * 3);
     m->exec.scratch_size = pawl__plan_scratch(m->plan, PAWL_MAX_CHUNK, pawl__pool_threads(m->pool));
     if (m->exec.scratch_size && posix_memalign(&m->exec.scratch, 64, m->exec.scratch_size))
         return pawl__fail(err, PAWL_ENOMEM, "%s: out of memory for %zu bytes of kernel scratch", path,

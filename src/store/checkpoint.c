@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/readahead.h"
 #include "store/config.h"
 #include "store/index.h"
 #include "store/names.h"
@@ -29,6 +30,7 @@ struct pawl_checkpoint {
     pawl_names names; /* into tensor */
     const char *warning[MAX_WARNINGS];
     size_t warnings;
+    pawl_readahead *ahead; /* NULL: not started */
     pawl_checkpoint_opts opts;
     int64_t started, reported; /* milliseconds */
 };
@@ -198,6 +200,7 @@ void pawl__checkpoint_close(pawl_checkpoint **pck)
 {
     pawl_checkpoint *ck = *pck;
     if (!ck) return;
+    pawl__readahead_stop(&ck->ahead);
     for (size_t i = 0; i < ck->files; i++) pawl__safetensors_close(&ck->file[i]);
     pawl__names_free(&ck->names);
     pawl__arena_destroy(&ck->arena);
@@ -272,6 +275,26 @@ const char *pawl__checkpoint_file(const pawl_checkpoint *ck, const pawl_tensor *
 int pawl__checkpoint_used(const pawl_checkpoint *ck, size_t i)
 {
     return ck->used[i];
+}
+
+void pawl__checkpoint_read_ahead(pawl_checkpoint *ck, uint64_t most)
+{
+    enum { GAP = 1 << 20 }; /* a smaller hole between two used tensors is read too */
+    pawl_range *range = calloc(ck->count + 1, sizeof *range);
+    uint64_t total = 0;
+    size_t n = 0;
+    for (size_t i = 0; range && i < ck->count; i++) {
+        const pawl_tensor *t = ck->tensor[i];
+        if (!ck->used[i] || !t->bytes) continue;
+        const unsigned char *end = n ? range[n - 1].data + range[n - 1].bytes : NULL;
+        total += t->bytes;
+        if (n && t->data >= end && t->data - end < GAP)
+            range[n - 1].bytes = (size_t)(t->data + t->bytes - range[n - 1].data);
+        else
+            range[n++] = (pawl_range){t->data, t->bytes};
+    }
+    if (n && total <= most && !ck->ahead) ck->ahead = pawl__readahead_start(range, n);
+    free(range);
 }
 
 static int ends_with(const pawl_tensor *t, const char *end)

@@ -56,6 +56,10 @@ int pawl__tensor_expected_unused(const pawl_tensor *t);
 /* Number of tensors that nobody used although they were expected to be; the first few become warnings, and a log line. */
 size_t pawl__checkpoint_warn_unused(pawl_checkpoint *ck);
 
+/* Brings the bytes of all used tensors into memory in the background, from now on until the checkpoint is closed; call it
+ * when the model has been built. Does nothing when they are more than `most` bytes: they would push one another out. */
+void pawl__checkpoint_read_ahead(pawl_checkpoint *ck, uint64_t most);
+
 /* Warnings so far, oldest first; NULL from the last on. They are also logged. At most 64 are kept. */
 const char *pawl__checkpoint_warning(const pawl_checkpoint *ck, size_t i);
 void pawl__checkpoint_warn(pawl_checkpoint *ck, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
