@@ -52,6 +52,7 @@ typedef struct pawl_moe_block {
     pawl_moe_method method;
     pawl_linear_op router;
     pawl_experts experts;
+    int folded; /* the shared expert is the last of `experts`, and `shared` is empty */
     pawl_mlp_block shared;
     pawl_linear_op shared_gate;
     const pawl_decision *choose, *moe, *add_shared;

@@ -60,7 +60,7 @@ static moe_layout lay_out(int64_t experts, int64_t rows, int64_t h, int64_t i, i
     l.chosen = take(&at, experts, sizeof(int64_t));
     l.rows_at = take(&at, rows, sizeof(int64_t));
     l.pos = take(&at, rows, sizeof(int64_t));
-    l.g = take(&at, rows * i > h ? rows * i : h, sizeof(float)); /* own's imagined column 0 lies in it */
+    l.g = take(&at, rows * i, sizeof(float));
     l.own = take(&at, threads * rows * l.width, sizeof(float));
     l.size = at;
     return l;
@@ -121,34 +121,41 @@ static void up_task(void *ctx, int task, int thread)
     int64_t n = at_most(job->chunk, ex->i - c0), j0 = job->first[id], m = job->first[id + 1] - j0;
     const pawl_expert *e = &ex->e[id];
     float *g = job->g + j0 * ex->i, *u = job->own + thread * job->own_size;
-    linear_part p = {.w = &e->gate,
-                     .bias = e->gate_bias,
+    pawl_wmat w = pawl__wmat_rows(&e->gate, c0, n);
+    linear_part p = {.w = &w,
+                     .bias = e->gate_bias ? e->gate_bias + c0 : NULL,
                      .x = job->x,
                      .ldx = ex->h,
                      .xrows = job->rows + j0,
-                     .y = g,
+                     .y = g + c0,
                      .ldy = ex->i,
                      .m = m};
-    job->isa->part(&p, c0, c0 + n);
+    job->isa->part(&p, 0, n);
     if (ex->gated) {
-        p.w = &e->up;
-        p.bias = e->up_bias;
-        p.y = u - c0; /* the first column is the task's */
+        w = pawl__wmat_rows(&e->up, c0, n);
+        p.bias = e->up_bias ? e->up_bias + c0 : NULL;
+        p.y = u;
         p.ldy = n;
-        job->isa->part(&p, c0, c0 + n);
+        job->isa->part(&p, 0, n);
     }
     for (int64_t j = 0; j < m; j++) job->isa->act(ex->act, g + j * ex->i + c0, ex->gated ? u + j * n : NULL, n);
 }
 
-static linear_part down_part(const moe_job *job, int64_t id)
+/* Columns c0 .. c0+n-1 of what expert id's down gives its rows: y [yrow][ldy] from column c0 on. */
+static void down(const moe_job *job, int64_t id, int64_t c0, int64_t n, float *y, int64_t ldy, const int64_t *yrows)
 {
     const pawl_experts *ex = job->ex;
     int64_t j0 = job->first[id];
-    return (linear_part){.w = &ex->e[id].down,
-                         .bias = ex->e[id].down_bias,
-                         .x = job->g + j0 * ex->i,
-                         .ldx = ex->i,
-                         .m = job->first[id + 1] - j0};
+    pawl_wmat w = pawl__wmat_rows(&ex->e[id].down, c0, n);
+    linear_part p = {.w = &w,
+                     .bias = ex->e[id].down_bias ? ex->e[id].down_bias + c0 : NULL,
+                     .x = job->g + j0 * ex->i,
+                     .ldx = ex->i,
+                     .y = y,
+                     .ldy = ldy,
+                     .yrows = yrows,
+                     .m = job->first[id + 1] - j0};
+    job->isa->part(&p, 0, n);
 }
 
 /* Pass 2 of the masked and grouped layouts: columns of H of one expert, straight to y. */
@@ -156,12 +163,8 @@ static void down_task(void *ctx, int task, int thread)
 {
     (void)thread;
     const moe_job *job = ctx;
-    int64_t id = job->chosen[task / job->chunks], c0 = task % job->chunks * job->chunk;
-    linear_part p = down_part(job, id);
-    p.y = job->y;
-    p.ldy = job->ex->h;
-    p.yrows = job->rows + job->first[id];
-    job->isa->part(&p, c0, c0 + at_most(job->chunk, job->ex->h - c0));
+    int64_t id = job->chosen[task / job->chunks], c0 = task % job->chunks * job->chunk, h = job->ex->h;
+    down(job, id, c0, at_most(job->chunk, h - c0), job->y + c0, h, job->rows + job->first[id]);
 }
 
 /* Pass 2 of the standard layout: columns of H of all experts, and their weighted sum in the order of k. */
@@ -173,10 +176,7 @@ static void sum_task(void *ctx, int task, int thread)
     float *e = job->own + thread * job->own_size;
     for (int64_t i = 0; i < job->n_chosen; i++) {
         int64_t id = job->chosen[i];
-        linear_part p = down_part(job, id);
-        p.y = e + job->first[id] * n - c0; /* the first column is the task's */
-        p.ldy = n;
-        job->isa->part(&p, c0, c0 + n);
+        down(job, id, c0, n, e + job->first[id] * n, n, NULL);
     }
     for (int64_t t = job->t0; t < job->t1; t++) {
         float *y = job->y + t * h + c0;
