@@ -263,7 +263,7 @@ static void bench_sample(bench *b)
     for (int i = 0; i < VOCAB; i++) {
         double sum = 0;
         for (int j = 0; j < 6; j++) sum += pawl__rng_uniform(&b->rng) - 0.5;
-        logits[i] = (float)(3 * sum + (i % 20000 == 77 ? 8 : 0));
+        logits[i] = (float)(3 * sum + (i % 20000 == 77 ? 8 + i * 6e-5 : 0));
     }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pawl_sampler *s;

@@ -1,7 +1,8 @@
 /* The sampler: one row of logits becomes one token. Called by the engine for the target and for drafts alike; a sampler
  * belongs to one sequence and owns its counts and scratch.
  *
- * No filter sorts the vocabulary. Tokens fall into bins of 1/16 nat by their distance from the best one; only the bins
+ * One pass finds the largest logit of each block of 64 tokens; what follows looks only into the blocks that can matter. No
+ * filter sorts the vocabulary: tokens fall into bins of 1/16 nat by their distance from the best one, and only the bins
  * that can hold kept tokens are sorted. The choice is the argmax of logit/T + Gumbel noise (Maddison, Tarlow, Minka 2014),
  * whose noise is a hash of seed, position and token; it needs no normalised probabilities. */
 #include "sample/sample.h"
@@ -14,7 +15,7 @@
 #include "base/mathfn.h"
 #include "base/rng.h"
 
-enum { BINS_PER_NAT = 16, N_BINS = 64 * BINS_PER_NAT };
+enum { BINS_PER_NAT = 16, N_BINS = 64 * BINS_PER_NAT, BLOCK = 64 };
 
 /* g = -ln(-ln u) with u <= 1 - 2^-53 stays under 36.74, so a token this far below another's score cannot win. */
 static const double NOISE_REACH = 37.0;
@@ -23,7 +24,10 @@ struct pawl_sampler {
     int64_t vocab, n_valid;
     pawl_sample_params p; /* p.bias is our copy */
     int penalised, filtered;
-    float *row; /* [vocab]: the logits after penalties, bias and masks; a NaN is -inf */
+    const float
+        *row;    /* [vocab]: the logits after penalties and bias, the caller's where there are none; NaN means -inf */
+    float *own;  /* [vocab]: such a row where it is not the caller's */
+    float *tops; /* [blocks of n_valid]: the largest of each BLOCK of the row */
 
     /* Only when there are penalties: counts by token and the list of the tokens to penalise. */
     int32_t *generated; /* [vocab] times generated */
@@ -94,13 +98,19 @@ static pawl_status check_params(int64_t vocab, const pawl_sample_params *p, pawl
     return PAWL_OK;
 }
 
+static int64_t blocks(const pawl_sampler *s)
+{
+    return (s->n_valid + BLOCK - 1) / BLOCK;
+}
+
 static int allocate(pawl_sampler *s)
 {
     size_t n = (size_t)s->vocab;
     const pawl_logit_bias *bias = s->p.bias;
     s->p.bias = NULL; /* the caller's until it is copied: the destroyer must not free it */
-    s->row = malloc(n * sizeof *s->row);
-    if (!s->row) return 0;
+    s->own = malloc(n * sizeof *s->own);
+    s->tops = malloc((size_t)blocks(s) * sizeof *s->tops);
+    if (!s->own || !s->tops) return 0;
     if (s->p.n_bias) {
         pawl_logit_bias *copy = malloc(s->p.n_bias * sizeof *copy);
         if (!copy) return 0;
@@ -153,7 +163,8 @@ void pawl__sampler_destroy(pawl_sampler **ps)
     if (!s) return;
     *ps = NULL;
     free((void *)s->p.bias);
-    free(s->row);
+    free(s->own);
+    free(s->tops);
     free(s->generated);
     free(s->in_prompt);
     free(s->place);
@@ -210,53 +221,81 @@ static void apply_penalties(pawl_sampler *s)
     const float rep = s->p.repetition;
     for (int64_t i = 0; i < s->n_touched; i++) {
         int32_t id = s->touched[i];
-        float l = s->row[id];
+        float l = s->own[id];
         l = l > 0 ? l / rep : l * rep;
         int32_t n = s->generated[id];
         if (n > 0) l -= s->p.presence + s->p.frequency * (float)n;
-        s->row[id] = l;
+        s->own[id] = l;
     }
 }
 
-/* Over separate lanes, so that the compiler can use vector maxima. */
-static float row_max(const float *x, int64_t n)
+static inline float larger(float a, float b)
 {
-    enum { LANES = 16 };
-    float m[LANES];
-    for (int j = 0; j < LANES; j++) m[j] = -INFINITY;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) m[j] = x[i + j] > m[j] ? x[i + j] : m[j];
-    for (; i < n; i++) m[0] = x[i] > m[0] ? x[i] : m[0];
-    for (int j = 1; j < LANES; j++) m[0] = m[j] > m[0] ? m[j] : m[0];
-    return m[0];
+    return a > b ? a : b; /* b where a is NaN */
 }
 
-/* Fills s->row[0, n_valid) and returns its maximum: finite, or -inf when nothing is left to choose. */
-static float prepare_row(pawl_sampler *s, const float *logits)
+/* Of n values, n <= BLOCK; NaN is passed over. A whole block in separate lanes and in loops of constant length, so that the
+ * compiler uses vector maxima. */
+static float largest(const float *x, int64_t n)
 {
-    float *row = s->row;
-    const int64_t n = s->n_valid;
-    for (int64_t i = 0; i < n; i++) row[i] = logits[i] == logits[i] ? logits[i] : -INFINITY;
-    if (s->penalised || s->p.n_bias) {
-        for (int64_t i = n; i < s->vocab; i++) row[i] = -INFINITY; /* penalties and bias may name padding ids */
-        if (s->penalised) apply_penalties(s);
-        for (size_t i = 0; i < s->p.n_bias; i++) row[s->p.bias[i].id] += s->p.bias[i].bias;
-        for (int64_t i = 0; i < n; i++) row[i] = row[i] == row[i] ? row[i] : -INFINITY; /* inf - inf */
+    float m[16];
+    for (int j = 0; j < 16; j++) m[j] = -INFINITY;
+    if (n < BLOCK) {
+        for (int64_t i = 0; i < n; i++) m[0] = larger(x[i], m[0]);
+        return m[0];
     }
-    float max = row_max(row, n);
-    if (max == INFINITY) { /* all the mass is on the infinite ones, in equal parts */
-        for (int64_t i = 0; i < n; i++) row[i] = row[i] == INFINITY ? 0.0f : -INFINITY;
-        max = 0.0f;
+    for (int i = 0; i < BLOCK; i += 16)
+        for (int j = 0; j < 16; j++) m[j] = larger(x[i + j], m[j]);
+    for (int j = 0; j < 8; j++) m[j] = larger(m[j], m[j + 8]);
+    for (int j = 0; j < 4; j++) m[j] = larger(m[j], m[j + 4]);
+    return larger(larger(m[0], m[1]), larger(m[2], m[3]));
+}
+
+static int64_t block_end(const pawl_sampler *s, int64_t block)
+{
+    int64_t end = (block + 1) * BLOCK;
+    return end < s->n_valid ? end : s->n_valid;
+}
+
+/* Fills tops; returns the largest of all. */
+static float find_tops(pawl_sampler *s)
+{
+    float max = -INFINITY;
+    for (int64_t b = 0, n = blocks(s); b < n; b++) {
+        s->tops[b] = largest(s->row + b * BLOCK, block_end(s, b) - b * BLOCK);
+        max = larger(s->tops[b], max);
     }
     return max;
 }
 
-static int32_t first_equal(const float *x, float v)
+/* Sets row and tops and returns the maximum: finite, or -inf when nothing is left to choose. */
+static float prepare_row(pawl_sampler *s, const float *logits)
 {
-    int32_t i = 0;
-    while (x[i] != v) i++; /* -0.0 and +0.0 are equal here, as everywhere */
-    return i;
+    const int64_t n = s->n_valid;
+    s->row = logits;
+    if (s->penalised || s->p.n_bias) {
+        memcpy(s->own, logits, (size_t)n * sizeof *logits);
+        for (int64_t i = n; i < s->vocab; i++) s->own[i] = -INFINITY; /* penalties and bias may name padding ids */
+        if (s->penalised) apply_penalties(s);
+        for (size_t i = 0; i < s->p.n_bias; i++) s->own[s->p.bias[i].id] += s->p.bias[i].bias;
+        s->row = s->own;
+    }
+    float max = find_tops(s);
+    if (max < INFINITY) return max;
+    /* all the mass is on the infinite ones, in equal parts */
+    for (int64_t i = 0; i < n; i++) s->own[i] = s->row[i] == INFINITY ? 0.0f : -INFINITY;
+    s->row = s->own;
+    return find_tops(s);
+}
+
+/* The lowest id whose logit is the maximum; -0.0 and +0.0 are equal here, as everywhere. */
+static int32_t first_best(const pawl_sampler *s, float max)
+{
+    int64_t b = 0;
+    while (s->tops[b] != max) b++;
+    int64_t i = b * BLOCK;
+    while (s->row[i] != max) i++;
+    return (int32_t)i;
 }
 
 /* ---- filters ----------------------------------------------------------------------------------------------------- */
@@ -274,20 +313,24 @@ static int bin_of(double d)
     return x < N_BINS - 1 ? (int)x : N_BINS - 1;
 }
 
-/* e^d for d <= 0: table times Taylor to the 6th power of less than 1/16 (relative error under 1e-12); 0 past the bins. */
-static double weight(const pawl_sampler *s, double d)
+/* e^r for 0 >= r > -1/16 by Taylor to the 6th power: relative error under 1e-12. */
+static inline double small_exp(double r)
 {
-    if (d <= -(double)N_BINS / BINS_PER_NAT) return 0.0;
-    int b = bin_of(d);
-    double r = d + (double)b / BINS_PER_NAT;
     double p = 1.0 / 720;
     p = p * r + 1.0 / 120;
     p = p * r + 1.0 / 24;
     p = p * r + 1.0 / 6;
     p = p * r + 0.5;
     p = p * r + 1.0;
-    p = p * r + 1.0;
-    return s->step[b] * p;
+    return p * r + 1.0;
+}
+
+/* e^d for d <= 0; 0 past the bins. */
+static double weight(const pawl_sampler *s, double d)
+{
+    if (d <= -(double)N_BINS / BINS_PER_NAT) return 0.0;
+    int b = bin_of(d);
+    return s->step[b] * small_exp(d + (double)b / BINS_PER_NAT);
 }
 
 /* Ascending keys are descending logits, then ascending ids. Adding +0.0 turns -0.0 into +0.0. */
@@ -331,37 +374,76 @@ static void sort_keys(uint64_t *a, uint64_t *tmp, size_t n)
     }
 }
 
+/* Adds the weights of n <= BLOCK tokens to the mass of their bins; the first loop has nothing that a vector has not. */
+static void add_mass(pawl_sampler *s, const float *x, int64_t n, double max, double inv_t)
+{
+    double part[BLOCK];
+    int bin[BLOCK];
+    for (int64_t i = 0; i < n; i++) {
+        double d = ((double)x[i] - max) * inv_t;
+        int within = d > -(double)N_BINS / BINS_PER_NAT; /* not where it is NaN */
+        double in = within ? d : 0.0;
+        bin[i] = (int)(-in * BINS_PER_NAT);
+        double p = small_exp(in + (double)bin[i] / BINS_PER_NAT);
+        part[i] = within ? p : 0.0;
+    }
+    for (int64_t i = 0; i < n; i++) s->mass[bin[i]] += s->step[bin[i]] * part[i];
+}
+
+/* Counts by bin, or with top-p alone the mass. Where top-k is no more than the blocks, their tops stand for the tokens: k of
+ * them in the first bins mean at least k tokens there. */
+static void fill_bins(pawl_sampler *s, double max, double inv_t)
+{
+    memset(s->count, 0, sizeof s->count);
+    memset(s->mass, 0, sizeof s->mass);
+    if (s->p.top_k == 0) {
+        for (int64_t b = 0, n = blocks(s); b < n; b++)
+            add_mass(s, s->row + b * BLOCK, block_end(s, b) - b * BLOCK, max, inv_t);
+        return;
+    }
+    const int by_block = s->p.top_k <= blocks(s);
+    const float *x = by_block ? s->tops : s->row;
+    const int64_t n = by_block ? blocks(s) : s->n_valid;
+    for (int64_t i = 0; i < n; i++)
+        if (x[i] > -INFINITY) s->count[bin_of(((double)x[i] - max) * inv_t)]++;
+}
+
+/* The last bin that can hold a kept token. The margin covers that keep_best sums in another order. */
+static int last_bin(const pawl_sampler *s, double total)
+{
+    int last = 0;
+    if (s->p.top_k > 0) {
+        for (int64_t have = s->count[0]; last < N_BINS - 1 && have < s->p.top_k;) have += s->count[++last];
+    } else {
+        const double enough = (double)s->p.top_p * total * (1 + 1e-9);
+        for (double sum = s->mass[0]; last < N_BINS - 1 && sum < enough;) sum += s->mass[++last];
+    }
+    return last;
+}
+
+/* Keys of the tokens up to a bin, in rising order of ids; returns their number. */
+static size_t collect(pawl_sampler *s, double max, double inv_t, int last)
+{
+    size_t m = 0;
+    for (int64_t b = 0, n = blocks(s); b < n; b++) {
+        if (!(s->tops[b] > -INFINITY) || bin_of(((double)s->tops[b] - max) * inv_t) > last) continue;
+        for (int64_t i = b * BLOCK; i < block_end(s, b); i++) {
+            if (!(s->row[i] > -INFINITY) || bin_of(below(s, (int32_t)i, max, inv_t)) > last) continue;
+            s->keys[m++] = key_of(s->row[i], (int32_t)i);
+        }
+    }
+    return m;
+}
+
 /* Puts the tokens of top-k and top-p into s->keys, best first; returns their number, at least 1. */
 static size_t keep_best(pawl_sampler *s, double max, double inv_t)
 {
-    const int64_t n = s->n_valid, k = s->p.top_k;
+    const int64_t k = s->p.top_k;
     const double p = s->p.top_p;
-    const int by_mass = p < 1 && k == 0;
-    memset(s->count, 0, sizeof s->count);
-    memset(s->mass, 0, sizeof s->mass);
-    for (int32_t i = 0; i < n; i++) {
-        if (s->row[i] == -INFINITY) continue;
-        double d = below(s, i, max, inv_t);
-        int b = bin_of(d);
-        s->count[b]++;
-        if (by_mass) s->mass[b] += weight(s, d);
-    }
-    double total = 0;
+    fill_bins(s, max, inv_t);
+    double total = 0, sum = 0;
     for (int b = 0; b < N_BINS; b++) total += s->mass[b];
-
-    /* The last bin that can hold a kept token. The margin covers that the sums below run in another order. */
-    int last = 0;
-    int64_t have = s->count[0];
-    double sum = s->mass[0];
-    const double enough = p * total * (1 + 1e-9);
-    while (last < N_BINS - 1 && (by_mass ? sum < enough : have < k)) {
-        last++;
-        have += s->count[last];
-        sum += s->mass[last];
-    }
-    size_t m = 0;
-    for (int32_t i = 0; i < n; i++)
-        if (s->row[i] != -INFINITY && bin_of(below(s, i, max, inv_t)) <= last) s->keys[m++] = key_of(s->row[i], i);
+    size_t m = collect(s, max, inv_t, last_bin(s, total));
     sort_keys(s->keys, s->keys_tmp, m);
     if (k > 0 && m > (size_t)k) m = (size_t)k;
     if (p >= 1) return m;
@@ -370,7 +452,6 @@ static size_t keep_best(pawl_sampler *s, double max, double inv_t)
         total = 0;
         for (size_t i = 0; i < m; i++) total += weight(s, below(s, id_of(s->keys[i]), max, inv_t));
     }
-    sum = 0;
     for (size_t i = 0; i < m; i++) {
         sum += weight(s, below(s, id_of(s->keys[i]), max, inv_t));
         if (sum >= p * total) return i + 1;
@@ -382,9 +463,9 @@ static size_t keep_best(pawl_sampler *s, double max, double inv_t)
 
 typedef struct contest {
     uint64_t base;
-    double score; /* best so far */
-    double gate;  /* e^-score with a margin: see enter */
-    int32_t id;
+    double score;      /* best so far */
+    double gate;       /* e^-score with a margin: see enter */
+    int32_t id, first; /* best so far; which came first and does not compete again */
 } contest;
 
 static void set_best(contest *c, int32_t id, double score)
@@ -405,20 +486,36 @@ static void enter(const pawl_sampler *s, contest *c, int32_t id, double d)
     if (score > c->score || (score == c->score && id < c->id)) set_best(c, id, score);
 }
 
+/* All tokens of a block compete. First their hashes alone, against the bound of `enter` for the block's best token: few pass. */
+static void enter_block(const pawl_sampler *s, contest *c, int64_t block, double max, double inv_t, double least)
+{
+    double top = ((double)s->tops[block] - max) * inv_t;
+    if (!(top >= least) || top < c->score - NOISE_REACH) return;
+    double bound = s->step[bin_of(top)] * c->gate;
+    /* u >= 1 - bound, as the integer that u is made of; rounded down twice, since `enter` decides */
+    uint64_t from = bound < 1 ? (uint64_t)((1 - bound) * 0x1p52) : 0;
+    from = from > 2 ? from - 2 : 0;
+    for (int64_t i = block * BLOCK; i < block_end(s, block); i++) {
+        if (pawl__mix64(c->base ^ (uint32_t)i) >> 12 < from) continue;
+        double d = below(s, (int32_t)i, max, inv_t);
+        if (d >= least && i != c->first) enter(s, c, (int32_t)i, d);
+    }
+}
+
 pawl_status pawl__sampler_choose(pawl_sampler *s, const float *logits, int64_t position, int32_t *token, pawl_err *err)
 {
     const float max = prepare_row(s, logits);
     if (max == -INFINITY)
         return pawl__fail(err, PAWL_EINVAL, "no token can be chosen for position %lld: all %lld logits are NaN or -inf",
                           (long long)position, (long long)s->n_valid);
-    const int32_t best = first_equal(s->row, max);
+    const int32_t best = first_best(s, max);
     if (s->p.temperature < 1e-5f) {
         *token = best;
         return PAWL_OK;
     }
     const double inv_t = 1.0 / (double)s->p.temperature;
     const double least = s->p.min_p > 0 ? pawl__ln((double)s->p.min_p) : -INFINITY;
-    contest c = {.base = noise_base(s->p.seed, position)};
+    contest c = {.base = noise_base(s->p.seed, position), .first = best};
     set_best(&c, best, gumbel_of(noise_uniform(c.base, best)));
     if (s->filtered) {
         size_t n = keep_best(s, max, inv_t);
@@ -428,10 +525,7 @@ pawl_status pawl__sampler_choose(pawl_sampler *s, const float *logits, int64_t p
             enter(s, &c, id_of(s->keys[i]), d);
         }
     } else {
-        for (int32_t i = 0; i < s->n_valid; i++) {
-            double d = below(s, i, max, inv_t);
-            if (d >= least && i != best) enter(s, &c, i, d);
-        }
+        for (int64_t b = 0, n = blocks(s); b < n; b++) enter_block(s, &c, b, max, inv_t, least);
     }
     *token = c.id;
     return PAWL_OK;
