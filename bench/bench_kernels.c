@@ -212,7 +212,7 @@ static void next_matrix(call *c)
 static void bench_linear(bench *b, const pawl_kernel *kernel, const pawl_kernel *ref, pawl_quant q)
 {
     static const int64_t shapes[][2] = {{2048, 2048}, {4096, 4096}, {512, 256}}, ms[] = {1, 2, 3, 4, 6, 8, 64, 512};
-    if (!wanted(b, kernel->id)) return;
+    if (!wanted(b, kernel->id) || (kernel->isa & ~b->ex.caps->isa)) return;
     measure_machine(b);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t i = 0; i < sizeof ms / sizeof *ms; i++) {
@@ -421,6 +421,14 @@ int main(int argc, char **argv)
     bench_linear(&b, &pawl__k_linear_fp8ch_avx2, &pawl__k_linear_fp8ch_ref, PAWL_Q_FP8CH);
     bench_linear(&b, &pawl__k_linear_nvfp4_avx2, &pawl__k_linear_nvfp4_ref, PAWL_Q_NVFP4);
     bench_linear(&b, &pawl__k_linear_mxfp4_avx2, &pawl__k_linear_mxfp4_ref, PAWL_Q_MXFP4);
+    bench_linear(&b, &pawl__k_linear_f32_avx512, &pawl__k_linear_f32_ref, PAWL_Q_F32);
+    bench_linear(&b, &pawl__k_linear_f16_avx512, &pawl__k_linear_f16_ref, PAWL_Q_F16);
+    bench_linear(&b, &pawl__k_linear_bf16_avx512, &pawl__k_linear_bf16_ref, PAWL_Q_BF16);
+    bench_linear(&b, &pawl__k_linear_fp8blk_avx512, &pawl__k_linear_fp8blk_ref, PAWL_Q_FP8BLK);
+    bench_linear(&b, &pawl__k_linear_fp8ten_avx512, &pawl__k_linear_fp8ten_ref, PAWL_Q_FP8TEN);
+    bench_linear(&b, &pawl__k_linear_fp8ch_avx512, &pawl__k_linear_fp8ch_ref, PAWL_Q_FP8CH);
+    bench_linear(&b, &pawl__k_linear_nvfp4_avx512, &pawl__k_linear_nvfp4_ref, PAWL_Q_NVFP4);
+    bench_linear(&b, &pawl__k_linear_mxfp4_avx512, &pawl__k_linear_mxfp4_ref, PAWL_Q_MXFP4);
 
     static const expert_shape big = {"e=64 topk=8 h=2048 i=512", 64, 8, 2048, 512};
     static const expert_shape demo = {"e=8 topk=2 h=256 i=128", 8, 2, 256, 128};

@@ -3,6 +3,7 @@
 #include "kernels/x86/x86.h"
 
 #include "kernels/x86/body_avx2.h"
+#include "kernels/x86/body_avx512.h"
 #include "kernels/x86/supports.h"
 
 #if defined(__x86_64__)
@@ -13,6 +14,7 @@
 
 enum {
     AVX2 = PAWL_ISA_AVX2 | PAWL_ISA_FMA | PAWL_ISA_F16C,
+    AVX512 = AVX2 | PAWL_ISA_AVX512F | PAWL_ISA_AVX512BW | PAWL_ISA_AVX512DQ | PAWL_ISA_AVX512VL,
     TRAITS = PAWL_TRAIT_VERIFY | PAWL_TRAIT_ROW_INVARIANT | PAWL_TRAIT_RETRYABLE
 };
 
@@ -159,4 +161,92 @@ const pawl_kernel pawl__k_linear_mxfp4_avx2 = {
     .traits = TRAITS,
     .supports = linear_mxfp4,
     .run = BODY(pawl__linear_run_avx2),
+};
+
+const pawl_kernel pawl__k_linear_f32_avx512 = {
+    .id = "linear.f32:avx512",
+    .op = PAWL_OP_LINEAR,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = linear_f32,
+    .run = BODY(pawl__linear_run_avx512),
+};
+
+const pawl_kernel pawl__k_linear_f16_avx512 = {
+    .id = "linear.f16:avx512",
+    .op = PAWL_OP_LINEAR,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = linear_f16,
+    .run = BODY(pawl__linear_run_avx512),
+};
+
+const pawl_kernel pawl__k_linear_bf16_avx512 = {
+    .id = "linear.bf16:avx512",
+    .op = PAWL_OP_LINEAR,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = linear_bf16,
+    .run = BODY(pawl__linear_run_avx512),
+};
+
+const pawl_kernel pawl__k_linear_fp8blk_avx512 = {
+    .id = "linear.fp8blk:avx512",
+    .op = PAWL_OP_LINEAR,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = linear_fp8blk,
+    .run = BODY(pawl__linear_run_avx512),
+};
+
+const pawl_kernel pawl__k_linear_fp8ten_avx512 = {
+    .id = "linear.fp8ten:avx512",
+    .op = PAWL_OP_LINEAR,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = linear_fp8ten,
+    .run = BODY(pawl__linear_run_avx512),
+};
+
+const pawl_kernel pawl__k_linear_fp8ch_avx512 = {
+    .id = "linear.fp8ch:avx512",
+    .op = PAWL_OP_LINEAR,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = linear_fp8ch,
+    .run = BODY(pawl__linear_run_avx512),
+};
+
+const pawl_kernel pawl__k_linear_nvfp4_avx512 = {
+    .id = "linear.nvfp4:avx512",
+    .op = PAWL_OP_LINEAR,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = linear_nvfp4,
+    .run = BODY(pawl__linear_run_avx512),
+};
+
+const pawl_kernel pawl__k_linear_mxfp4_avx512 = {
+    .id = "linear.mxfp4:avx512",
+    .op = PAWL_OP_LINEAR,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = linear_mxfp4,
+    .run = BODY(pawl__linear_run_avx512),
 };

@@ -1,4 +1,4 @@
-/* The AVX2 linear kernels against the scalar model of the contract and against the reference kernels: equal bits, for
+/* The AVX2 and AVX-512 linear kernels against the scalar model of the contract and against the reference kernels: equal bits, for
  * random shapes, formats, alignments, row counts and thread counts, with guard pages behind every operand. */
 #include "check.h"
 
@@ -11,7 +11,7 @@
 
 static const struct {
     pawl_quant q;
-    const pawl_kernel *avx2, *ref;
+    const pawl_kernel *fast, *ref;
 } kernels[] = {
     {PAWL_Q_F32, &pawl__k_linear_f32_avx2, &pawl__k_linear_f32_ref},
     {PAWL_Q_F16, &pawl__k_linear_f16_avx2, &pawl__k_linear_f16_ref},
@@ -21,8 +21,18 @@ static const struct {
     {PAWL_Q_FP8CH, &pawl__k_linear_fp8ch_avx2, &pawl__k_linear_fp8ch_ref},
     {PAWL_Q_NVFP4, &pawl__k_linear_nvfp4_avx2, &pawl__k_linear_nvfp4_ref},
     {PAWL_Q_MXFP4, &pawl__k_linear_mxfp4_avx2, &pawl__k_linear_mxfp4_ref},
+    {PAWL_Q_F32, &pawl__k_linear_f32_avx512, &pawl__k_linear_f32_ref},
+    {PAWL_Q_F16, &pawl__k_linear_f16_avx512, &pawl__k_linear_f16_ref},
+    {PAWL_Q_BF16, &pawl__k_linear_bf16_avx512, &pawl__k_linear_bf16_ref},
+    {PAWL_Q_FP8BLK, &pawl__k_linear_fp8blk_avx512, &pawl__k_linear_fp8blk_ref},
+    {PAWL_Q_FP8TEN, &pawl__k_linear_fp8ten_avx512, &pawl__k_linear_fp8ten_ref},
+    {PAWL_Q_FP8CH, &pawl__k_linear_fp8ch_avx512, &pawl__k_linear_fp8ch_ref},
+    {PAWL_Q_NVFP4, &pawl__k_linear_nvfp4_avx512, &pawl__k_linear_nvfp4_ref},
+    {PAWL_Q_MXFP4, &pawl__k_linear_mxfp4_avx512, &pawl__k_linear_mxfp4_ref},
 };
-enum { KERNELS = sizeof kernels / sizeof *kernels, POOLS = 4, PAD = 3 };
+enum { POOLS = 4, PAD = 3 };
+
+static int n_kernels; /* those of them that this machine runs: AVX-512 stands last */
 
 static pawl_pool *pools[POOLS + 1];
 static const float poison = -12345.678f;
@@ -36,6 +46,9 @@ static int setup(void **state)
         printf("no AVX2 here: nothing to test\n");
         exit(0);
     }
+    while (n_kernels < (int)(sizeof kernels / sizeof *kernels) &&
+           (caps.isa & kernels[n_kernels].fast->isa) == kernels[n_kernels].fast->isa)
+        n_kernels++;
     for (int t = 1; t <= POOLS; t++)
         if (pawl__pool_create(t, &pools[t], NULL)) return -1;
     return 0;
@@ -61,13 +74,13 @@ static float *run(const pawl_kernel *kernel, pawl_linear_args a, int threads)
 
 static void compare(int i, const pawl_linear_args *a, int threads)
 {
-    float *y = run(kernels[i].avx2, *a, threads), *ref = run(kernels[i].ref, *a, 1);
+    float *y = run(kernels[i].fast, *a, threads), *ref = run(kernels[i].ref, *a, 1);
     for (int64_t m = 0; m < a->m; m++) {
         for (int64_t n = 0; n < a->w->n; n++) {
             float want = model_dot(a->w, n, a->x + m * a->ldx, a->bias), got = y[m * a->ldy + n];
             if (!same_float(got, want) || !same_float(got, ref[m * a->ldy + n]))
                 fail_msg("%s: m=%d n=%d k=%d row0=%d threads=%d: y[%d][%d] is %a, model %a, reference %a",
-                         kernels[i].avx2->id, (int)a->m, (int)a->w->n, (int)a->w->k, (int)a->w->row0, threads, (int)m,
+                         kernels[i].fast->id, (int)a->m, (int)a->w->n, (int)a->w->k, (int)a->w->row0, threads, (int)m,
                          (int)n, got, want, ref[m * a->ldy + n]);
         }
         for (int64_t n = a->w->n; n < a->ldy && m < a->m - 1; n++) assert_true(y[m * a->ldy + n] == poison);
@@ -93,7 +106,7 @@ static void test_shapes(void **state)
 {
     (void)state;
     uint64_t rng = check_seed("linear avx2");
-    for (int i = 0; i < KERNELS; i++) {
+    for (int i = 0; i < n_kernels; i++) {
         for (int64_t m = 1; m <= 16; m++)
             one_case(&rng, i, m, 1 + draw(&rng, 25), draw_k(&rng, kernels[i].q, 400), PLAIN, PLAIN);
         for (int c = 0; c < 24; c++)
@@ -110,7 +123,7 @@ static void test_codes(void **state)
 {
     (void)state;
     uint64_t rng = check_seed("linear avx2 codes");
-    for (int i = 0; i < KERNELS; i++) {
+    for (int i = 0; i < n_kernels; i++) {
         if (kernels[i].q < PAWL_Q_FP8BLK) continue;
         pawl_wmat w = draw_weights(&rng, kernels[i].q, PLAIN, 256, 32);
         uint8_t *codes = (uint8_t *)(uintptr_t)w.data;
@@ -132,7 +145,7 @@ static void test_rows_alone(void **state)
 {
     (void)state;
     uint64_t rng = check_seed("linear avx2 rows");
-    for (int i = 0; i < KERNELS; i++) {
+    for (int i = 0; i < n_kernels; i++) {
         enum { M = 21, N = 37, K = 288 };
         pawl_wmat w = draw_weights(&rng, kernels[i].q, PLAIN, N, K);
         float *x = guarded(M * K * sizeof *x);
@@ -140,12 +153,12 @@ static void test_rows_alone(void **state)
         draw_floats(&rng, SPOILT, x + 4 * K, K);
         x[4 * K] = NAN;
         pawl_linear_args a = {.m = M, .w = &w, .ldx = K, .ldy = N, .x = x};
-        float *all = run(kernels[i].avx2, a, 2);
+        float *all = run(kernels[i].fast, a, 2);
         for (int64_t r = 0; r < M; r++) {
             pawl_linear_args one = a;
             one.m = 1;
             one.x = x + r * K;
-            float *y = run(kernels[i].avx2, one, 1);
+            float *y = run(kernels[i].fast, one, 1);
             if (r != 4) assert_memory_equal(y, all + r * N, N * sizeof *y);
         }
         guarded_free_all();
@@ -186,7 +199,7 @@ static void test_refusals(void **state)
         pawl_err err;
         pawl_reason why = {""};
         check_ok(pawl__query_parse(rows[i].query, strlen(rows[i].query), &q, &err), &err);
-        bool yes = kernels[rows[i].kernel].avx2->supports(&q, NULL, &why);
+        bool yes = kernels[rows[i].kernel].fast->supports(&q, NULL, &why);
         assert_int_equal(yes, !*rows[i].why);
         if (!strstr(why.text, rows[i].why)) fail_msg("%s: \"%s\"", rows[i].query, why.text);
     }
