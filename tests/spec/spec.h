@@ -115,11 +115,27 @@ static inline int below(uint64_t *rng, int n)
     return (int)(pawl__rng_next(rng) % (uint64_t)n);
 }
 
+/* The numeric policy of every model that open_model opens: the last argument of the program when it is "int8". */
+static const char *activations;
+
+static inline int take_activations(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[argc - 1], "int8") != 0) return argc;
+    activations = argv[argc - 1];
+    return argc - 1;
+}
+
 static inline pawl_model *open_model(const char *path, const pawl_model_options *o)
 {
     pawl_err err;
     pawl_model *m;
-    check_ok(pawl_model_open(path, o, &m, &err), &err);
+    pawl_model_options mine = PAWL_INIT(pawl_model_options);
+    pawl_kernel_options k = PAWL_INIT(pawl_kernel_options);
+    if (o) mine = *o;
+    if (mine.kernels) k = *mine.kernels;
+    k.activations = activations;
+    mine.kernels = &k;
+    check_ok(pawl_model_open(path, &mine, &m, &err), &err);
     return m;
 }
 

@@ -147,8 +147,9 @@ static void deterministic(void **state)
 
 int main(int argc, char **argv)
 {
+    argc = take_activations(argc, argv);
     if (argc != 2) {
-        fprintf(stderr, "usage: test_bits MODEL\n");
+        fprintf(stderr, "usage: test_bits MODEL [int8]\n");
         return 2;
     }
     model_path = argv[1];

@@ -367,8 +367,9 @@ static void turns(void **state)
 
 int main(int argc, char **argv)
 {
+    argc = take_activations(argc, argv);
     if (argc < 3) {
-        fprintf(stderr, "usage: test_equality MODEL PROMPTS [VARIANTS]\n");
+        fprintf(stderr, "usage: test_equality MODEL PROMPTS [VARIANTS] [int8]\n");
         return 2;
     }
     model_path = argv[1];
