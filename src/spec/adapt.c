@@ -2,73 +2,122 @@
 
 #include <string.h>
 
-/* Rounds that a mean remembers, about: long against one answer's noise, short against a change of subject. */
-static const double FORGET = 1.0 / 24;
-/* Every so many rounds a neighbouring number is tried. */
-enum { EXPLORE_EVERY = 32 };
+/* Rounds that an acceptance remembers, about: long against one answer's noise, short against a change of subject. */
+static const double MEMORY = 24;
+/* The same for a trial: they are rare, so that a few must be able to change the mind. */
+static const double TRIAL_MEMORY = 6;
+/* Acceptance before anything is known, of a usual MTP layer on ordinary text, and the rounds that it counts for. */
+static const double PRIOR = 0.7, PRIOR_ROUNDS = 2;
+/* Share of all time that trials may cost, and what a round weighs after one more. */
+static const double TRIAL_SHARE = 0.01, FADE = 1 - 1.0 / 2048;
+/* Times are skewed: a neighbour's process makes a round longer, nothing makes it shorter. So a mean follows a shorter round
+ * faster than a longer one, and no single round counts for more than a multiple of the mean. */
+static const double FOLLOW_DOWN = 0.3, FOLLOW_UP = 0.1, MOST = 3;
+/* Time of one more draft, in plain rounds, until two numbers have been measured. */
+static const double ROW_GUESS = 0.25;
+/* Rounds from one trial of a neighbouring number to the next while drafts pay, at least. */
+enum { TRIAL_EVERY = 16 };
 
 void pawl__adapt_init(pawl_adapt *a)
 {
     memset(a, 0, sizeof *a);
-    for (int i = 0; i < PAWL_SEQ_MAX_DRAFT; i++) a->accept[i] = 0.7; /* a usual MTP layer on ordinary text */
+    for (int i = 0; i < PAWL_SEQ_MAX_DRAFT; i++) {
+        a->accept[i] = PRIOR;
+        a->seen[i] = PRIOR_ROUNDS;
+    }
 }
 
-static double verify_seconds(const pawl_adapt *a, int k)
+/* Measured, or on the line through the two measured numbers next to k. */
+static double round_seconds(const pawl_adapt *a, int k)
 {
-    double det = a->w * a->wkk - a->wk * a->wk;
-    double mean_k = a->wk / a->w, mean_t = a->wt / a->w;
-    double slope = det > 1e-9 * a->w * a->w ? (a->w * a->wkt - a->wk * a->wt) / det : 0;
-    if (slope < 0) slope = 0;
-    double t = mean_t + slope * (k - mean_k);
-    return t > 0.1 * mean_t ? t : 0.1 * mean_t;
+    if (a->seconds[k] > 0) return a->seconds[k];
+    int lo = k, hi = k, most = PAWL_SEQ_MAX_DRAFT;
+    while (lo >= 0 && a->seconds[lo] <= 0) lo--;
+    while (hi <= most && a->seconds[hi] <= 0) hi++;
+    if (lo < 0 && hi > most) return 1;
+    if (lo < 0) return a->seconds[hi] / (1 + ROW_GUESS * (hi - k));
+    if (hi > most) {
+        hi = lo;
+        for (lo--; lo >= 0 && a->seconds[lo] <= 0;) lo--;
+        if (lo < 0) return a->seconds[hi] * (1 + ROW_GUESS * (k - hi));
+    }
+    double slope = (a->seconds[hi] - a->seconds[lo]) / (hi - lo);
+    /* More drafts never take less time: what looks like it is noise. */
+    return a->seconds[lo] + (slope > 0 ? slope : 0) * (k - lo);
 }
 
-static int best(const pawl_adapt *a, int max)
+/* Of min .. max drafts the number with the most tokens per second, which go to *rate. */
+static int best(const pawl_adapt *a, int min, int max, double *rate)
 {
-    double expected = 1, chance = 1, best_rate = 0;
-    int k_best = 0;
+    double expected = 1, chance = 1;
+    int k_best = min;
+    *rate = 0;
     for (int k = 0; k <= max; k++) {
         if (k > 0) {
             chance *= a->accept[k - 1];
             expected += chance;
         }
-        double rate = expected / (verify_seconds(a, k) + k * a->draft_seconds);
-        if (rate > best_rate) {
-            best_rate = rate;
+        double r = expected / round_seconds(a, k);
+        if (k >= min && r > *rate) {
+            *rate = r;
             k_best = k;
         }
     }
     return k_best;
 }
 
-int pawl__adapt_choose(const pawl_adapt *a, int max)
+static int clip(int k, int max)
 {
-    static const int first[] = {2, 1, 3, 0};
-    int k;
-    if (a->rounds < (int64_t)(sizeof first / sizeof first[0])) {
-        k = first[a->rounds];
-    } else {
-        k = best(a, max);
-        if (a->rounds % EXPLORE_EVERY == 0) k = k == 0 ? 1 : k + ((a->rounds / EXPLORE_EVERY) % 2 ? 1 : -1);
-    }
     return k < 0 ? 0 : k > max ? max : k;
+}
+
+int pawl__adapt_choose(pawl_adapt *a, int max)
+{
+    /* Each number twice: a first round may be slow for reasons of its own. */
+    static const int first[] = {2, 0, 1, 0, 3, 2, 1, 0};
+    a->trial = 0;
+    if (a->rounds < (int64_t)(sizeof first / sizeof first[0])) return clip(first[a->rounds], max);
+    double rate, other_rate;
+    int k = best(a, 0, max, &rate);
+    if (max < 1) return k;
+    int other = k == 0 ? best(a, 1, max, &other_rate) : clip((a->rounds / TRIAL_EVERY) % 2 ? k + 1 : k - 1, max);
+    /* As if all of the trial's drafts will fail: then a round's time has bought one token. */
+    double price = round_seconds(a, other) - 1 / rate;
+    if (price < 0) price = 0;
+    if (a->since_trial < TRIAL_EVERY || a->lost + price > TRIAL_SHARE * a->total || other == k) return k;
+    a->trial = 1;
+    return other;
+}
+
+static void learn_seconds(pawl_adapt *a, int k, double t)
+{
+    double *mean = &a->seconds[k];
+    if (*mean <= 0) {
+        *mean = t;
+        return;
+    }
+    if (t > MOST * *mean) t = MOST * *mean;
+    *mean += (t < *mean ? FOLLOW_DOWN : FOLLOW_UP) * (t - *mean);
 }
 
 void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r)
 {
     int k = r->drafted;
+    double t = r->draft_seconds + r->verify_seconds + r->commit_seconds, rate;
+    best(a, 0, PAWL_SEQ_MAX_DRAFT, &rate);
+    a->total = FADE * a->total + t;
+    a->lost = FADE * a->lost;
+    if (a->trial) a->lost += t - (r->accepted + 1) / rate;
+    if (a->lost < 0) a->lost = 0;
+    a->since_trial = a->trial ? 0 : a->since_trial + 1;
     a->rounds++;
     /* A draft behind a rejected one says nothing about itself. */
-    for (int i = 0; i < k && i <= r->accepted; i++)
-        a->accept[i] += FORGET * ((i < r->accepted ? 1.0 : 0.0) - a->accept[i]);
-    if (k > 0) {
-        double d = r->draft_seconds / k;
-        a->draft_seconds = a->draft_seconds > 0 ? a->draft_seconds + FORGET * (d - a->draft_seconds) : d;
+    for (int i = 0; i < k && i <= r->accepted; i++) {
+        double most = a->trial ? TRIAL_MEMORY : MEMORY;
+        a->seen[i] = a->seen[i] < most ? a->seen[i] + 1 : most;
+        a->accept[i] += ((i < r->accepted ? 1.0 : 0.0) - a->accept[i]) / a->seen[i];
     }
-    double t = r->verify_seconds + r->commit_seconds, keep = 1 - FORGET;
-    a->w = keep * a->w + 1;
-    a->wk = keep * a->wk + k;
-    a->wkk = keep * a->wkk + (double)k * k;
-    a->wt = keep * a->wt + t;
-    a->wkt = keep * a->wkt + k * t;
+    /* A round in which the draft layer caught up with a long stretch is no example of its number. */
+    if (r->caught_up <= PAWL_SEQ_MAX_DRAFT + 1) learn_seconds(a, k, t);
+    a->trial = 0;
 }

@@ -1,5 +1,7 @@
 /* How many tokens to draft: the number that promises the most tokens per second, from the acceptance and the times of this
- * sequence's own rounds. Only speed depends on it: the tokens are the same for every number. */
+ * sequence's own rounds. Where no number of drafts beats plain decoding the answer is 0, and rare trial rounds look whether
+ * that has changed. Trials have a budget: what they have cost, against the best number known, stays under a small share of
+ * all time. Only speed depends on this: the tokens are the same for every number. */
 #ifndef PAWL_SPEC_ADAPT_H
 #define PAWL_SPEC_ADAPT_H
 
@@ -7,16 +9,18 @@
 
 typedef struct pawl_adapt {
     int64_t rounds;
-    double accept[PAWL_SEQ_MAX_DRAFT]; /* chance that draft i is accepted when those before it were; exponential mean */
-    /* Time of a verification by its number of drafts k: least squares of t over k with exponential forgetting */
-    double w, wk, wkk, wt, wkt;
-    double draft_seconds; /* of one drafted token */
+    int64_t since_trial;                    /* rounds */
+    int trial;                              /* the next round is one: chosen apart from the best number */
+    double accept[PAWL_SEQ_MAX_DRAFT];      /* chance that draft i is accepted when those before it were */
+    double seen[PAWL_SEQ_MAX_DRAFT];        /* rounds behind it, up to what is remembered */
+    double seconds[PAWL_SEQ_MAX_DRAFT + 1]; /* of a round with k drafts; 0: not measured yet */
+    double total, lost; /* seconds of all rounds, and by how much trials took longer than the best number; both fade */
 } pawl_adapt;
 
 void pawl__adapt_init(pawl_adapt *a);
-/* Drafts for the next round, 0 .. max. The first rounds and now and then a later one try a neighbouring number, so that its
- * cost and acceptance stay known. */
-int pawl__adapt_choose(const pawl_adapt *a, int max);
+/* Drafts for the next round, 0 .. max. */
+int pawl__adapt_choose(pawl_adapt *a, int max);
+/* What came of it. */
 void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r);
 
 #endif

@@ -19,6 +19,7 @@ pawl_status pawl__seq_create(const pawl_net *net, pawl_net_state *st, int64_t co
     pawl_seq *s = calloc(1, sizeof *s);
     if (!s) return pawl__fail(err, PAWL_ENOMEM, "sequence: out of memory");
     int64_t rows = chunk > PAWL_SEQ_MAX_DRAFT + 1 ? chunk : PAWL_SEQ_MAX_DRAFT + 1;
+    s->rows = rows;
     s->net = net;
     s->st = st;
     s->context = context;
@@ -109,23 +110,32 @@ static pawl_status run_draft(pawl_seq *s, int64_t pos, int32_t rows, const int32
     return pawl__net_draft(s->net, s->st, &f, ex, err);
 }
 
-/* Brings the draft layer up to position `end` (exclusive), as far as the token after each position is known. */
-static pawl_status extend_draft(pawl_seq *s, int64_t end, float *logits, pawl_exec *ex, pawl_err *err)
+/* Brings the draft layer up to all computed positions: those that wait, in one batch. The token after each is known,
+ * n > done. */
+static pawl_status catch_up(pawl_seq *s, float *logits, pawl_exec *ex, pawl_err *err)
 {
-    int64_t rows = end - s->draft_done;
-    if (rows <= 0) return PAWL_OK;
+    int64_t rows = s->done - s->draft_done;
+    if (rows == 0) return PAWL_OK;
     PAWL_TRY(run_draft(s, s->draft_done, (int32_t)rows, s->tokens + s->draft_done + 1, s->hidden, logits, ex, err));
-    s->draft_done = end;
+    s->draft_done = s->done;
+    return PAWL_OK;
+}
+
+/* Where the hidden states of `rows` further positions go: behind those that wait for the draft layer, which catches up
+ * first when there is no room for both. Without a draft layer to follow nothing waits. */
+static pawl_status room_for(pawl_seq *s, int64_t rows, int keep_draft, float **at, pawl_exec *ex, pawl_err *err)
+{
+    if (keep_draft && s->done - s->draft_done + rows > s->rows) PAWL_TRY(catch_up(s, NULL, ex, err));
+    *at = s->hidden + (keep_draft ? s->done - s->draft_done : 0) * pawl__net_dims(s->net)->hidden;
     return PAWL_OK;
 }
 
 pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_err *err)
 {
-    int64_t hidden = pawl__net_dims(s->net)->hidden;
     int64_t rows = s->n - s->done < s->chunk ? s->n - s->done : s->chunk;
     if (rows == 0) return PAWL_OK;
-    /* What waited for its next token has it now; this chunk's hidden states take its place. */
-    if (keep_draft) PAWL_TRY(extend_draft(s, s->done, NULL, ex, err));
+    float *at;
+    PAWL_TRY(room_for(s, rows, keep_draft, &at, ex, err));
     PAWL_TRY(pawl__seq_reserve(s, s->done + rows, err));
     pawl_seg seg = {.row0 = 0, .rows = (int32_t)rows, .pos0 = (int32_t)s->done, .slot = s->slot};
     int last = s->done + rows == s->n;
@@ -135,20 +145,13 @@ pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_e
                       .segs = &seg,
                       .n_segs = 1,
                       .pages = s->pages,
-                      .hidden = s->hidden,
+                      .hidden = at,
                       .logit_rows = &last_row,
                       .n_logits = last ? 1 : 0,
                       .logits = s->logits};
     PAWL_TRY(pawl__net_forward(s->net, s->st, &f, ex, err));
     s->done += rows;
-    if (!keep_draft) {
-        s->cold = 1;
-        return PAWL_OK;
-    }
-    /* The tail's next token is the next prompt token where there is one; else it waits until a token is chosen. */
-    int64_t end = last ? s->done - 1 : s->done;
-    PAWL_TRY(extend_draft(s, end, NULL, ex, err));
-    if (last) memmove(s->hidden, s->hidden + (rows - 1) * hidden, (size_t)hidden * sizeof(float));
+    s->cold |= !keep_draft;
     return PAWL_OK;
 }
 
@@ -157,7 +160,7 @@ pawl_status pawl__seq_draft(pawl_seq *s, pawl_sampler *sampler, int k, int32_t *
     int64_t hidden = pawl__net_dims(s->net)->hidden;
     int64_t rows = s->done - s->draft_done;
     PAWL_TRY(pawl__seq_reserve(s, s->done + k, err)); /* the chain writes keys past the committed positions */
-    PAWL_TRY(extend_draft(s, s->done, s->logits, ex, err));
+    PAWL_TRY(catch_up(s, s->logits, ex, err));
     float *h = s->draft_hidden + (rows - 1) * hidden;
     int n = 0;
     pawl_status st = PAWL_OK;
@@ -176,8 +179,10 @@ pawl_status pawl__seq_draft(pawl_seq *s, pawl_sampler *sampler, int k, int32_t *
     return st;
 }
 
-static pawl_status verify(pawl_seq *s, const int32_t *drafts, int k, pawl_exec *ex, pawl_err *err)
+static pawl_status verify(pawl_seq *s, const int32_t *drafts, int k, int keep_draft, pawl_exec *ex, pawl_err *err)
 {
+    float *at;
+    PAWL_TRY(room_for(s, k + 1, keep_draft, &at, ex, err));
     int32_t ids[PAWL_SEQ_MAX_DRAFT + 1];
     ids[0] = s->tokens[s->done];
     memcpy(ids + 1, drafts, (size_t)k * sizeof *ids);
@@ -188,7 +193,7 @@ static pawl_status verify(pawl_seq *s, const int32_t *drafts, int k, pawl_exec *
                       .segs = &seg,
                       .n_segs = 1,
                       .pages = s->pages,
-                      .hidden = s->hidden,
+                      .hidden = at,
                       .logit_rows = s->logit_rows,
                       .n_logits = k + 1,
                       .logits = s->logits};
@@ -200,13 +205,11 @@ pawl_status pawl__seq_round(pawl_seq *s, pawl_sampler *sampler, int k, int keep_
 {
     int32_t drafts[PAWL_SEQ_MAX_DRAFT];
     memset(stats, 0, sizeof *stats);
+    int64_t draft_done = s->draft_done;
     double t0 = now();
-    if (k > 0)
-        PAWL_TRY(pawl__seq_draft(s, sampler, k, drafts, ex, err));
-    else if (keep_draft)
-        PAWL_TRY(extend_draft(s, s->done, NULL, ex, err));
+    if (k > 0) PAWL_TRY(pawl__seq_draft(s, sampler, k, drafts, ex, err));
     double t1 = now();
-    PAWL_TRY(verify(s, drafts, k, ex, err));
+    PAWL_TRY(verify(s, drafts, k, keep_draft, ex, err));
     double t2 = now();
 
     int64_t vocab = pawl__net_dims(s->net)->vocab;
@@ -226,8 +229,9 @@ pawl_status pawl__seq_round(pawl_seq *s, pawl_sampler *sampler, int k, int keep_
         PAWL_TRY(pawl__net_commit(s->net, s->st, &seg, 1, ex, err));
     }
     s->done += rows;
-    s->cold |= k == 0 && !keep_draft;
+    s->cold |= !keep_draft;
     stats->drafted = k;
+    stats->caught_up = s->draft_done - draft_done;
     stats->draft_seconds = t1 - t0;
     stats->verify_seconds = t2 - t1;
     stats->commit_seconds = now() - t2;

@@ -2,8 +2,9 @@
  *
  * Words: `n` tokens are known; the target has computed positions 0 .. done-1 (keys, values and recurrent states are
  * committed); the draft layer has final keys and values for 0 .. draft_done-1. A position p of the draft layer needs the
- * target's hidden state at p and the token at p + 1, so draft_done trails done by the positions whose hidden states are
- * kept in `hidden`. Drafts never change what is emitted: each emitted token is chosen from the target's logits at its
+ * target's hidden state at p and the token at p + 1. The draft layer is lazy: hidden states wait in `hidden` until a round
+ * drafts or the room is used up, and then all that wait go through it in one batch. A sequence that does not draft pays
+ * at most one such batch for every `rows` positions. Drafts never change what is emitted: each emitted token is chosen from the target's logits at its
  * position, and a draft is accepted when it equals that choice.
  *
  * Owned by the engine's session; one thread at a time. No allocation after create. */
@@ -20,6 +21,7 @@ typedef struct pawl_seq {
     pawl_net_state *st;
     int64_t context;
     int32_t chunk;   /* most rows of a prefill step */
+    int64_t rows;    /* most rows of any step, and most hidden states that wait for the draft layer */
     int32_t *tokens; /* [context] */
     int64_t n, done, draft_done;
     int cold;     /* positions were computed without the draft layer following: it cannot draft before a rewind */
@@ -48,7 +50,7 @@ int pawl__seq_draft_warm(const pawl_seq *s);
 /* Takes KV pages for positions 0 .. end-1. PAWL_EBUSY when the pool has too few. */
 pawl_status pawl__seq_reserve(pawl_seq *s, int64_t end, pawl_err *err);
 
-/* Computes up to `chunk` of the tokens that are known but not yet done. keep_draft: the draft layer follows. When the last
+/* Computes up to `chunk` of the tokens that are known but not yet done. keep_draft: the hidden states are kept for the draft layer. When the last
  * known token has been computed, its logits are row 0 of s->logits. */
 pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_err *err);
 
@@ -59,13 +61,15 @@ pawl_status pawl__seq_draft(pawl_seq *s, pawl_sampler *sampler, int k, int32_t *
 
 typedef struct pawl_round {
     int drafted, accepted;
+    int64_t
+        caught_up; /* positions that went through the draft layer to catch up; at most drafted + 1 round after round */
     double draft_seconds, verify_seconds, commit_seconds;
 } pawl_round;
 /* Told of each emitted token in order; drafted: the draft layer had proposed it. Nonzero ends the round after this token. */
 typedef int (*pawl_emit_fn)(void *user, int32_t token, int drafted);
 
 /* One round. Needs n == done + 1: exactly the last emitted token is not computed yet. Drafts up to k tokens (0: plain
- * decoding; keep_draft then still keeps the draft layer's cache warm), verifies, and emits 1 to k + 1 tokens, which are
+ * decoding; keep_draft then still keeps what the draft layer needs to catch up), verifies, and emits 1 to k + 1 tokens, which are
  * appended to s->tokens and added to the sampler. n + k + 1 <= context is the caller's duty. */
 pawl_status pawl__seq_round(pawl_seq *s, pawl_sampler *sampler, int k, int keep_draft, pawl_emit_fn emit, void *user,
                             pawl_round *stats, pawl_exec *ex, pawl_err *err);

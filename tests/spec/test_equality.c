@@ -357,7 +357,7 @@ static void turns(void **state)
         while (once->seq->done < once->seq->n) check_ok(pawl__seq_prefill(once->seq, 1, &model->exec, &err), &err);
         same_caches("after the turns", once, mixed);
         same_caches("after the turns without drafts", once, plain);
-        assert_true(mixed->seq->draft_done >= mixed->seq->done - 9);
+        assert_true(mixed->seq->done - mixed->seq->draft_done <= mixed->seq->rows);
         same_drafts(once, mixed);
         pawl_session_destroy(&once);
         pawl_session_destroy(&plain);
