@@ -1,0 +1,134 @@
+/* The choice of the draft length on invented machines and texts: what a round costs and whether a draft is accepted are given
+ * by the test, so that no clock is read. */
+#include "check.h"
+
+#include "spec/adapt.h"
+
+typedef struct world {
+    double plain, row, draft; /* seconds of plain decoding, of each further row, of each draft */
+    double accept;            /* chance of each draft when those before it were accepted */
+    uint64_t rng;
+    double seconds; /* gone by so far */
+    int64_t tokens;
+    int64_t chosen[PAWL_SEQ_MAX_DRAFT + 1];
+} world;
+
+static double uniform(world *w)
+{
+    return (double)(pawl__rng_next(&w->rng) >> 11) * 0x1p-53;
+}
+
+/* Rounds until `tokens` more have come. Each takes up to a tenth more or less, and one in fifty three times as long. */
+static void run(world *w, pawl_adapt *a, int64_t tokens, int max)
+{
+    for (int64_t end = w->tokens + tokens; w->tokens < end;) {
+        int k = pawl__adapt_choose(a, max);
+        assert_in_range(k, 0, max);
+        pawl_round r = {.drafted = k, .caught_up = k ? 1 : 0};
+        while (r.accepted < k && uniform(w) < w->accept) r.accepted++;
+        double noise = (0.9 + 0.2 * uniform(w)) * (uniform(w) < 0.02 ? 3 : 1);
+        r.draft_seconds = noise * k * w->draft;
+        r.verify_seconds = noise * (w->plain + k * w->row);
+        pawl__adapt_learn(a, &r);
+        w->seconds += (k * (w->draft + w->row) + w->plain); /* what it costs without the noise */
+        w->tokens += r.accepted + 1;
+        w->chosen[k]++;
+    }
+}
+
+static world world_of(uint64_t seed, double row, double draft, double accept)
+{
+    return (world){.plain = 1e-3, .row = 1e-3 * row, .draft = 1e-3 * draft, .accept = accept, .rng = seed};
+}
+
+/* Speed against plain decoding over 512 tokens after the first 32. */
+static double gain(world w, int max)
+{
+    pawl_adapt a;
+    pawl__adapt_init(&a);
+    run(&w, &a, 32, max);
+    w.seconds = 0;
+    w.tokens = 0;
+    run(&w, &a, 512, max);
+    return (double)w.tokens * w.plain / w.seconds;
+}
+
+static void drafts_that_never_pay(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed("never");
+    for (uint64_t i = 0; i < 200; i++) {
+        double g = gain(world_of(seed + i, 0.5 + (double)(i % 3) / 4, 0.3, 0), 8);
+        if (g < 0.97) fail_msg("seed %llu: %.3f of plain decoding's speed", (unsigned long long)(seed + i), g);
+    }
+}
+
+/* At least nine tenths of what the best fixed number would give. */
+static void drafts_that_pay(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed("pay");
+    static const double rows[] = {0.05, 0.3, 0.6}, accepts[] = {0.5, 0.7, 0.9};
+    for (int i = 0; i < 9; i++) {
+        double row = rows[i % 3], accept = accepts[i / 3], best = 1, sum = 0, expected = 1, chance = 1;
+        for (int k = 1; k <= 8; k++) {
+            expected += chance *= accept;
+            double g = expected / (1 + k * (row + 0.1));
+            if (g > best) best = g;
+        }
+        enum { RUNS = 40 };
+        for (uint64_t j = 0; j < RUNS; j++) sum += gain(world_of(seed + j, row, 0.1, accept), 8);
+        if (sum / RUNS < 0.9 * best)
+            fail_msg("rows %.2f, acceptance %.2f: %.3f, the best number gives %.3f", row, accept, sum / RUNS, best);
+    }
+}
+
+/* The text changes its kind: drafting begins again and ends again. */
+static void a_change_is_noticed(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed("change");
+    for (uint64_t i = 0; i < 50; i++) {
+        pawl_adapt a;
+        pawl__adapt_init(&a);
+        world w = world_of(seed + i, 0.2, 0.1, 0);
+        run(&w, &a, 300, 8);
+        w.accept = 0.95;
+        run(&w, &a, 1500, 8);
+        memset(w.chosen, 0, sizeof w.chosen);
+        run(&w, &a, 500, 8);
+        assert_true(w.chosen[0] * 10 < 500);
+        w.accept = 0;
+        run(&w, &a, 200, 8);
+        memset(w.chosen, 0, sizeof w.chosen);
+        run(&w, &a, 500, 8);
+        assert_true(w.chosen[0] > 450);
+    }
+}
+
+static void limits(void **state)
+{
+    (void)state;
+    for (int max = 0; max <= PAWL_SEQ_MAX_DRAFT; max++) { /* run checks the range */
+        pawl_adapt a;
+        pawl__adapt_init(&a);
+        world w = world_of(9, 0.05, 0.05, 0.9);
+        run(&w, &a, 400, max);
+    }
+    /* A long stretch of catching up is no example of what a number of drafts costs. */
+    pawl_adapt a, before;
+    pawl__adapt_init(&a);
+    world w = world_of(3, 0.2, 0.1, 0.8);
+    run(&w, &a, 100, 8);
+    before = a;
+    pawl_round r = {.drafted = 2, .caught_up = 200, .draft_seconds = 1, .verify_seconds = 1e-3};
+    pawl__adapt_learn(&a, &r);
+    assert_memory_equal(a.seconds, before.seconds, sizeof a.seconds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(drafts_that_never_pay), cmocka_unit_test(drafts_that_pay),
+                                       cmocka_unit_test(a_change_is_noticed), cmocka_unit_test(limits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
