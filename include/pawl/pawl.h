@@ -128,7 +128,7 @@ PAWL_API void pawl_session_reset(pawl_session *s);
 PAWL_API const int32_t *pawl_session_tokens(const pawl_session *s, size_t *n);
 PAWL_API int64_t pawl_session_context(const pawl_session *s);
 /* From any thread or a signal handler: the running or next pawl_generate or pawl_score ends at its next step with
- * PAWL_ECANCELED. */
+ * PAWL_ECANCELED. A prefill ends between two layers; what the sequence had computed is then computed again. */
 PAWL_API void pawl_session_cancel(pawl_session *s);
 
 /* ---- generating -------------------------------------------------------------------------------------------------- */

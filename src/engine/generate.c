@@ -109,7 +109,7 @@ static pawl_status prefill(run *r, int keep_draft, pawl_err *err)
         pthread_mutex_lock(&s->model->step);
         pawl_status st = pawl__seq_prefill(q, keep_draft, &s->model->exec, err);
         pthread_mutex_unlock(&s->model->step);
-        PAWL_TRY(st);
+        if (st != PAWL_ECANCELED) PAWL_TRY(st); /* the loop sees it too */
     }
     r->result.stats.prefill_seconds = now() - t0;
     return PAWL_OK;
@@ -145,7 +145,9 @@ static pawl_status decode(run *r, int draft, int keep_draft, pawl_err *err)
     emit(r, first, 0);
     while (!r->finished && !canceled(r)) {
         int most = r->left - 1 < PAWL_MAX_DRAFT ? (int)r->left - 1 : PAWL_MAX_DRAFT;
-        int k = draft == PAWL_DRAFT_AUTO ? pawl__adapt_choose(&s->adapt, most) : draft < most ? draft : most;
+        int k = draft == PAWL_DRAFT_AUTO ? pawl__adapt_choose(&s->adapt, most, s->seq->done - s->seq->draft_done)
+                : draft < most           ? draft
+                                         : most;
         pawl_round d;
         pthread_mutex_lock(&s->model->step);
         st = pawl__seq_round(s->seq, r->sampler, keep_draft ? k : 0, keep_draft, emit, r, &d, &s->model->exec, err);

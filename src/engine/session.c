@@ -39,6 +39,7 @@ pawl_status pawl_session_create(pawl_model *m, const pawl_session_options *opt, 
         pawl_session_destroy(&s);
         return st;
     }
+    s->seq->cancel = &s->cancel;
     *out = s;
     return PAWL_OK;
 }

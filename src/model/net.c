@@ -170,6 +170,7 @@ static pawl_step begin(const pawl_net *net, pawl_net_state *st, const pawl_forwa
                        .segs = f->segs,
                        .n_segs = f->n_segs,
                        .pages = f->pages,
+                       .cancel = f->cancel,
                        .check_nan = net->opt.check_nan};
 }
 

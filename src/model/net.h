@@ -6,6 +6,8 @@
 #ifndef PAWL_MODEL_NET_H
 #define PAWL_MODEL_NET_H
 
+#include <stdatomic.h>
+
 #include "cache/kv.h"
 #include "cache/slots.h"
 #include "op/seg.h"
@@ -77,6 +79,8 @@ typedef struct pawl_forward {
     const int32_t *logit_rows; /* rows whose logits are wanted, rising */
     int32_t n_logits;
     float *logits; /* out: [n_logits][vocab] */
+    /* Looked at before each layer; nonzero ends the step with PAWL_ECANCELED, and the segments' states are void. Or NULL. */
+    const atomic_int *cancel;
 } pawl_forward;
 
 /* The target: reads ids at their positions, extends KV and recurrent states (but for `verify` segments' states, whose rows

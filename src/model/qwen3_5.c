@@ -321,8 +321,10 @@ static pawl_status forward(const pawl_net *net, pawl_step *s, const pawl_forward
     if (!h || !x || !y) return PAWL_EINTERNAL;
     PAWL_TRY(run_embed(s, m->embed, &m->embed_table, f->ids, h));
     pawl__step_probe(s, "embed", h, hidden);
-    for (s->layer = 0; s->layer < m->cfg.layers; s->layer++)
+    for (s->layer = 0; s->layer < m->cfg.layers; s->layer++) {
+        PAWL_TRY(pawl__step_canceled(s));
         PAWL_TRY(run_layer(s, &m->layers[s->layer], m->add, hidden, h, x, y));
+    }
     PAWL_TRY(pawl__norm_run(s, &m->norm, h, hidden, f->hidden, hidden, "norm"));
     pawl__step_probe(s, "norm", f->hidden, hidden);
     return run_head(s, &m->head, f, hidden);

@@ -91,6 +91,12 @@ pawl_status pawl__step_run(pawl_step *s, const pawl_decision *d, int64_t m, cons
     return PAWL_OK;
 }
 
+pawl_status pawl__step_canceled(const pawl_step *s)
+{
+    if (!s->cancel || !atomic_load_explicit(s->cancel, memory_order_relaxed)) return PAWL_OK;
+    return pawl__fail(s->err, PAWL_ECANCELED, "cancelled");
+}
+
 void pawl__step_probe(pawl_step *s, const char *what, const void *data, int64_t width)
 {
     if (s->st->probe) s->st->probe(s->st->probe_user, what, s->layer, data, s->m, width);

@@ -29,7 +29,8 @@ typedef struct pawl_step {
     int32_t n_plain, n_verify;
     int64_t m_plain, m_verify;
     const float *cos, *sin; /* [m][rotary/2] */
-    int64_t layer;          /* for messages and the probe */
+    const atomic_int *cancel;
+    int64_t layer; /* for messages and the probe */
     int check_nan;
 } pawl_step;
 
@@ -43,6 +44,9 @@ int32_t *pawl__step_ints(pawl_step *s, int64_t rows, int64_t width);
 /* Runs the op. `what` names it in messages. out [m][ld] (width used), looked at for NaN and infinity when the user asked. */
 pawl_status pawl__step_run(pawl_step *s, const pawl_decision *d, int64_t m, const void *args, const char *what,
                            const float *out, int64_t width, int64_t ld);
+
+/* Whether the step has been cancelled: PAWL_ECANCELED. Asked before each layer. */
+pawl_status pawl__step_canceled(const pawl_step *s);
 
 void pawl__step_probe(pawl_step *s, const char *what, const void *data, int64_t width);
 

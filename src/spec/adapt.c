@@ -9,14 +9,18 @@ static const double TRIAL_MEMORY = 6;
 /* Acceptance before anything is known, of a usual MTP layer on ordinary text, and the rounds that it counts for. */
 static const double PRIOR = 0.7, PRIOR_ROUNDS = 2;
 /* Share of all time that trials may cost, and what a round weighs after one more. */
-static const double TRIAL_SHARE = 0.01, FADE = 1 - 1.0 / 2048;
+static const double TRIAL_SHARE = 0.01, FADE = 1 - 1.0 / 512;
 /* Times are skewed: a neighbour's process makes a round longer, nothing makes it shorter. So a mean follows a shorter round
  * faster than a longer one, and no single round counts for more than a multiple of the mean. */
 static const double FOLLOW_DOWN = 0.3, FOLLOW_UP = 0.1, MOST = 3;
 /* Time of one more draft, in plain rounds, until two numbers have been measured. */
 static const double ROW_GUESS = 0.25;
-/* Rounds from one trial of a neighbouring number to the next while drafts pay, at least. */
-enum { TRIAL_EVERY = 16 };
+/* The same for a position that waits for the draft layer. */
+static const double CATCH_UP_GUESS = 1.0 / 16;
+/* Gain over plain decoding from which a draft layer that has fallen behind is worth catching up with. */
+static const double WORTH_RESUMING = 1.15;
+/* Rounds from one trial to the next, at least, and rounds of a number that count as its first. */
+enum { TRIAL_EVERY = 16, FEW = 3 };
 
 void pawl__adapt_init(pawl_adapt *a)
 {
@@ -30,7 +34,12 @@ void pawl__adapt_init(pawl_adapt *a)
 /* Measured, or on the line through the two measured numbers next to k. */
 static double round_seconds(const pawl_adapt *a, int k)
 {
-    if (a->seconds[k] > 0) return a->seconds[k];
+    if (a->seconds[k] > 0) {
+        double t = a->seconds[k]; /* fewer drafts never take more time: what looks like it is noise */
+        for (int j = k + 1; j <= PAWL_SEQ_MAX_DRAFT; j++)
+            if (a->seconds[j] > 0 && a->seconds[j] < t) t = a->seconds[j];
+        return t;
+    }
     int lo = k, hi = k, most = PAWL_SEQ_MAX_DRAFT;
     while (lo >= 0 && a->seconds[lo] <= 0) lo--;
     while (hi <= most && a->seconds[hi] <= 0) hi++;
@@ -42,7 +51,6 @@ static double round_seconds(const pawl_adapt *a, int k)
         if (lo < 0) return a->seconds[hi] * (1 + ROW_GUESS * (k - hi));
     }
     double slope = (a->seconds[hi] - a->seconds[lo]) / (hi - lo);
-    /* More drafts never take less time: what looks like it is noise. */
     return a->seconds[lo] + (slope > 0 ? slope : 0) * (k - lo);
 }
 
@@ -71,31 +79,38 @@ static int clip(int k, int max)
     return k < 0 ? 0 : k > max ? max : k;
 }
 
-int pawl__adapt_choose(pawl_adapt *a, int max)
+int pawl__adapt_choose(pawl_adapt *a, int max, int64_t waiting)
 {
-    /* Each number twice: a first round may be slow for reasons of its own. */
-    static const int first[] = {2, 0, 1, 0, 3, 2, 1, 0};
+    /* Each number more than once: a first round may be slow for reasons of its own. */
+    static const int first[] = {2, 0, 1, 0, 3, 2, 1, 0, 0};
     a->trial = 0;
     if (a->rounds < (int64_t)(sizeof first / sizeof first[0])) return clip(first[a->rounds], max);
     double rate, other_rate;
-    int k = best(a, 0, max, &rate);
+    int k = best(a, 0, max, &rate), paused = waiting > PAWL_SEQ_MAX_DRAFT + 1;
     if (max < 1) return k;
+    if (k > 0 && paused && rate * round_seconds(a, 0) < WORTH_RESUMING) {
+        k = 0;
+        rate = 1 / round_seconds(a, 0);
+    }
     int other = k == 0 ? best(a, 1, max, &other_rate) : clip((a->rounds / TRIAL_EVERY) % 2 ? k + 1 : k - 1, max);
     /* As if all of the trial's drafts will fail: then a round's time has bought one token. */
     double price = round_seconds(a, other) - 1 / rate;
+    double catch_up = a->catch_up > 0 ? a->catch_up : CATCH_UP_GUESS * round_seconds(a, 0);
+    if (paused) price += catch_up * (double)waiting;
     if (price < 0) price = 0;
     if (a->since_trial < TRIAL_EVERY || a->lost + price > TRIAL_SHARE * a->total || other == k) return k;
     a->trial = 1;
+    a->price = price;
     return other;
 }
 
-static void learn_seconds(pawl_adapt *a, int k, double t)
+static void learn_seconds(double *mean, int few, double t)
 {
-    double *mean = &a->seconds[k];
     if (*mean <= 0) {
         *mean = t;
         return;
     }
+    if (few && t < *mean) *mean = t; /* the first ones were slow for reasons of their own */
     if (t > MOST * *mean) t = MOST * *mean;
     *mean += (t < *mean ? FOLLOW_DOWN : FOLLOW_UP) * (t - *mean);
 }
@@ -107,7 +122,7 @@ void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r)
     best(a, 0, PAWL_SEQ_MAX_DRAFT, &rate);
     a->total = FADE * a->total + t;
     a->lost = FADE * a->lost;
-    if (a->trial) a->lost += t - (r->accepted + 1) / rate;
+    if (a->trial) a->lost += a->price - r->accepted / rate; /* not t: one disturbed trial must not stop all others */
     if (a->lost < 0) a->lost = 0;
     a->since_trial = a->trial ? 0 : a->since_trial + 1;
     a->rounds++;
@@ -118,6 +133,11 @@ void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r)
         a->accept[i] += ((i < r->accepted ? 1.0 : 0.0) - a->accept[i]) / a->seen[i];
     }
     /* A round in which the draft layer caught up with a long stretch is no example of its number. */
-    if (r->caught_up <= PAWL_SEQ_MAX_DRAFT + 1) learn_seconds(a, k, t);
+    if (r->caught_up <= PAWL_SEQ_MAX_DRAFT + 1) {
+        learn_seconds(&a->seconds[k], a->measured[k] < FEW, t);
+        a->measured[k] += a->measured[k] < FEW;
+    } else {
+        learn_seconds(&a->catch_up, 0, r->draft_seconds / (double)r->caught_up);
+    }
     a->trial = 0;
 }

@@ -14,12 +14,15 @@ typedef struct pawl_adapt {
     double accept[PAWL_SEQ_MAX_DRAFT];      /* chance that draft i is accepted when those before it were */
     double seen[PAWL_SEQ_MAX_DRAFT];        /* rounds behind it, up to what is remembered */
     double seconds[PAWL_SEQ_MAX_DRAFT + 1]; /* of a round with k drafts; 0: not measured yet */
+    int measured[PAWL_SEQ_MAX_DRAFT + 1];   /* rounds behind it */
+    double catch_up;                        /* seconds of one waiting position that the draft layer catches up with */
+    double price;                           /* of this trial, if none of its drafts is accepted */
     double total, lost; /* seconds of all rounds, and by how much trials took longer than the best number; both fade */
 } pawl_adapt;
 
 void pawl__adapt_init(pawl_adapt *a);
-/* Drafts for the next round, 0 .. max. */
-int pawl__adapt_choose(pawl_adapt *a, int max);
+/* Drafts for the next round, 0 .. max. waiting: positions that the draft layer would have to catch up with. */
+int pawl__adapt_choose(pawl_adapt *a, int max, int64_t waiting);
 /* What came of it. */
 void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r);
 

@@ -4,6 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+/* Hidden states that may wait for the draft layer beside those of the step that runs: 8 MiB at a width of 2048. */
+enum { WAITING = 1024 };
+
 static double now(void)
 {
     struct timespec t;
@@ -20,6 +23,7 @@ pawl_status pawl__seq_create(const pawl_net *net, pawl_net_state *st, int64_t co
     if (!s) return pawl__fail(err, PAWL_ENOMEM, "sequence: out of memory");
     int64_t rows = chunk > PAWL_SEQ_MAX_DRAFT + 1 ? chunk : PAWL_SEQ_MAX_DRAFT + 1;
     s->rows = rows;
+    s->room = rows + (context < WAITING ? context : WAITING);
     s->net = net;
     s->st = st;
     s->context = context;
@@ -27,7 +31,7 @@ pawl_status pawl__seq_create(const pawl_net *net, pawl_net_state *st, int64_t co
     s->slot = -1;
     s->tokens = calloc((size_t)context, sizeof *s->tokens);
     s->pages = calloc((size_t)(context / PAWL_KV_PAGE + 1), sizeof *s->pages);
-    s->hidden = malloc((size_t)((rows + 1) * d->hidden) * sizeof(float));
+    s->hidden = malloc((size_t)(s->room * d->hidden) * sizeof(float));
     s->draft_hidden = malloc((size_t)((rows + 1) * d->hidden) * sizeof(float));
     s->logits = malloc((size_t)((PAWL_SEQ_MAX_DRAFT + 1) * d->vocab) * sizeof(float));
     s->logit_rows = malloc((size_t)rows * sizeof *s->logit_rows);
@@ -110,14 +114,22 @@ static pawl_status run_draft(pawl_seq *s, int64_t pos, int32_t rows, const int32
     return pawl__net_draft(s->net, s->st, &f, ex, err);
 }
 
-/* Brings the draft layer up to all computed positions: those that wait, in one batch. The token after each is known,
- * n > done. */
-static pawl_status catch_up(pawl_seq *s, float *logits, pawl_exec *ex, pawl_err *err)
+/* Brings the draft layer up to all computed positions: those that wait, in batches of a step's rows. The token after each
+ * is known, n > done. The logits, if wanted, are the last position's; *tail is its row of draft_hidden. */
+static pawl_status catch_up(pawl_seq *s, float *logits, float **tail, pawl_exec *ex, pawl_err *err)
 {
-    int64_t rows = s->done - s->draft_done;
-    if (rows == 0) return PAWL_OK;
-    PAWL_TRY(run_draft(s, s->draft_done, (int32_t)rows, s->tokens + s->draft_done + 1, s->hidden, logits, ex, err));
-    s->draft_done = s->done;
+    int64_t first = s->draft_done, hidden = pawl__net_dims(s->net)->hidden;
+    while (s->draft_done < s->done) {
+        int64_t pos = s->draft_done, left = s->done - pos, rows = left < s->rows ? left : s->rows;
+        pawl_status st = run_draft(s, pos, (int32_t)rows, s->tokens + pos + 1, s->hidden + (pos - first) * hidden,
+                                   rows == left ? logits : NULL, ex, err);
+        if (st != PAWL_OK) {
+            s->draft_done = first; /* what waits begins there */
+            return st;
+        }
+        s->draft_done += rows;
+        *tail = s->draft_hidden + (rows - 1) * hidden;
+    }
     return PAWL_OK;
 }
 
@@ -125,7 +137,8 @@ static pawl_status catch_up(pawl_seq *s, float *logits, pawl_exec *ex, pawl_err 
  * first when there is no room for both. Without a draft layer to follow nothing waits. */
 static pawl_status room_for(pawl_seq *s, int64_t rows, int keep_draft, float **at, pawl_exec *ex, pawl_err *err)
 {
-    if (keep_draft && s->done - s->draft_done + rows > s->rows) PAWL_TRY(catch_up(s, NULL, ex, err));
+    float *tail;
+    if (keep_draft && s->done - s->draft_done + rows > s->room) PAWL_TRY(catch_up(s, NULL, &tail, ex, err));
     *at = s->hidden + (keep_draft ? s->done - s->draft_done : 0) * pawl__net_dims(s->net)->hidden;
     return PAWL_OK;
 }
@@ -148,8 +161,11 @@ pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_e
                       .hidden = at,
                       .logit_rows = &last_row,
                       .n_logits = last ? 1 : 0,
-                      .logits = s->logits};
-    PAWL_TRY(pawl__net_forward(s->net, s->st, &f, ex, err));
+                      .logits = s->logits,
+                      .cancel = s->cancel};
+    pawl_status st = pawl__net_forward(s->net, s->st, &f, ex, err);
+    if (st == PAWL_ECANCELED) pawl__seq_rewind(s);
+    PAWL_TRY(st);
     s->done += rows;
     s->cold |= !keep_draft;
     return PAWL_OK;
@@ -158,10 +174,9 @@ pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_e
 pawl_status pawl__seq_draft(pawl_seq *s, pawl_sampler *sampler, int k, int32_t *drafts, pawl_exec *ex, pawl_err *err)
 {
     int64_t hidden = pawl__net_dims(s->net)->hidden;
-    int64_t rows = s->done - s->draft_done;
+    float *h = NULL;
     PAWL_TRY(pawl__seq_reserve(s, s->done + k, err)); /* the chain writes keys past the committed positions */
-    PAWL_TRY(catch_up(s, s->logits, ex, err));
-    float *h = s->draft_hidden + (rows - 1) * hidden;
+    PAWL_TRY(catch_up(s, s->logits, &h, ex, err));
     int n = 0;
     pawl_status st = PAWL_OK;
     for (;;) {

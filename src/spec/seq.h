@@ -3,8 +3,8 @@
  * Words: `n` tokens are known; the target has computed positions 0 .. done-1 (keys, values and recurrent states are
  * committed); the draft layer has final keys and values for 0 .. draft_done-1. A position p of the draft layer needs the
  * target's hidden state at p and the token at p + 1. The draft layer is lazy: hidden states wait in `hidden` until a round
- * drafts or the room is used up, and then all that wait go through it in one batch. A sequence that does not draft pays
- * at most one such batch for every `rows` positions. Drafts never change what is emitted: each emitted token is chosen from the target's logits at its
+ * drafts or the room is used up, and then all that wait go through it in batches of up to `rows`. A sequence that does not draft pays
+ * at most once for every `room` positions. Drafts never change what is emitted: each emitted token is chosen from the target's logits at its
  * position, and a draft is accepted when it equals that choice.
  *
  * Owned by the engine's session; one thread at a time. No allocation after create. */
@@ -21,14 +21,16 @@ typedef struct pawl_seq {
     pawl_net_state *st;
     int64_t context;
     int32_t chunk;   /* most rows of a prefill step */
-    int64_t rows;    /* most rows of any step, and most hidden states that wait for the draft layer */
+    int64_t rows;    /* most rows of any step */
+    int64_t room;    /* most hidden states that wait for the draft layer */
     int32_t *tokens; /* [context] */
     int64_t n, done, draft_done;
-    int cold;     /* positions were computed without the draft layer following: it cannot draft before a rewind */
-    int32_t slot; /* recurrent slot */
+    int cold; /* positions were computed without the draft layer following: it cannot draft before a rewind */
+    const atomic_int *cancel; /* nonzero ends a prefill step between two layers; NULL, or the owner's to set */
+    int32_t slot;             /* recurrent slot */
     int32_t *pages;
     int64_t n_pages;
-    float *hidden;       /* [rows][H]: the target's hidden states of positions draft_done .. done-1 */
+    float *hidden;       /* [room][H]: the target's hidden states of positions draft_done .. done-1 */
     float *draft_hidden; /* [rows][H]: the draft layer's output */
     float *logits;       /* [max draft + 1][vocab]: the last step's */
     int32_t *logit_rows; /* 0, 1, 2, ... */
@@ -51,7 +53,8 @@ int pawl__seq_draft_warm(const pawl_seq *s);
 pawl_status pawl__seq_reserve(pawl_seq *s, int64_t end, pawl_err *err);
 
 /* Computes up to `chunk` of the tokens that are known but not yet done. keep_draft: the hidden states are kept for the draft layer. When the last
- * known token has been computed, its logits are row 0 of s->logits. */
+ * known token has been computed, its logits are row 0 of s->logits. PAWL_ECANCELED when s->cancel ended it: some layers'
+ * recurrent states have gone on then and the others have not, so the sequence is rewound. */
 pawl_status pawl__seq_prefill(pawl_seq *s, int keep_draft, pawl_exec *ex, pawl_err *err);
 
 /* Drafts k tokens (1 .. PAWL_SEQ_MAX_DRAFT) after the last known one. Needs n == done + 1 and a warm draft layer. Each is

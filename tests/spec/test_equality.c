@@ -357,12 +357,51 @@ static void turns(void **state)
         while (once->seq->done < once->seq->n) check_ok(pawl__seq_prefill(once->seq, 1, &model->exec, &err), &err);
         same_caches("after the turns", once, mixed);
         same_caches("after the turns without drafts", once, plain);
-        assert_true(mixed->seq->done - mixed->seq->draft_done <= mixed->seq->rows);
+        assert_true(mixed->seq->done - mixed->seq->draft_done <= mixed->seq->room);
         same_drafts(once, mixed);
         pawl_session_destroy(&once);
         pawl_session_destroy(&plain);
         pawl_session_destroy(&mixed);
     }
+}
+
+/* Drafting after any number of rounds without it, over more positions than a step has rows: the same drafts as after
+ * drafting in every round, and the same keys and values of the draft layer. */
+static void after_a_pause(void **state)
+{
+    (void)state;
+    static record want, r;
+    prompt p;
+    uint64_t rng = check_seed("pause");
+    random_prompt(model, &rng, 30, &p);
+    pawl_sampling g = greedy_sampling();
+    pawl_generate_options always = generate_options(&g, 3, 100), once = generate_options(&g, 3, 4);
+    pawl_session *a = session_of(model, 250, 64);
+    feed(a, p.ids, p.n);
+    generate(a, &always, &want);
+    for (int pause = 1; pause < 96; pause += 1 + below(&rng, 30)) {
+        pawl_session *b = session_of(model, 250, 1 + below(&rng, 24));
+        pawl_generate_options plain = generate_options(&g, PAWL_DRAFT_AUTO, pause);
+        feed(b, p.ids, p.n);
+        memset(&b->adapt, 0, sizeof b->adapt);
+        b->adapt.rounds = 1000; /* never drafts: it knows that no draft is accepted */
+        for (int k = 0; k <= 8; k++) b->adapt.seconds[k] = 1 + k;
+        generate(b, &plain, &r);
+        assert_int_equal(r.result.stats.drafted, 0);
+        assert_memory_equal(r.ids, want.ids, (size_t)pause * sizeof *r.ids);
+        assert_int_equal(b->seq->draft_done, 0);
+        generate(b, &once, &r);
+        assert_true(r.result.stats.drafted > 0);
+        assert_memory_equal(r.ids, want.ids + pause, (size_t)r.n * sizeof *r.ids);
+        pawl_session *c = session_of(model, 250, 64);
+        feed(c, b->seq->tokens, (int)b->seq->done);
+        while (c->seq->done < c->seq->n) check_ok(pawl__seq_prefill(c->seq, 1, &model->exec, NULL), &(pawl_err){0});
+        same_drafts(c, b);
+        same_caches("after a pause", c, b);
+        pawl_session_destroy(&c);
+        pawl_session_destroy(&b);
+    }
+    pawl_session_destroy(&a);
 }
 
 int main(int argc, char **argv)
@@ -383,6 +422,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(stop_text_in_a_run),
         cmocka_unit_test(context_end),
         cmocka_unit_test(turns),
+        cmocka_unit_test(after_a_pause),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

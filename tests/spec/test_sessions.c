@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "model/step.h"
+
 static const char *model_path;
 static pawl_model *model;
 
@@ -114,6 +116,55 @@ static void cancel_from_a_thread(void **state)
     }
 }
 
+/* Cancels in the step that starts at a position, after one of its layers. */
+typedef struct trap {
+    pawl_session *s;
+    int64_t position, layer, past; /* past: layers that ran although it was cancelled */
+} trap;
+
+static void spring(void *user, const char *what, int64_t layer, const void *data, int64_t rows, int64_t width)
+{
+    trap *t = user;
+    (void)data, (void)rows, (void)width;
+    if (strcmp(what, "layer") != 0) return;
+    if (atomic_load(&t->s->cancel)) t->past++;
+    if (t->s->seq->done == t->position && layer == t->layer) pawl_session_cancel(t->s);
+}
+
+static void cancel_between_layers(void **state)
+{
+    (void)state;
+    enum { CHUNK = 16, TOKENS = 40 };
+    static record whole, r;
+    pawl_err err;
+    prompt p;
+    uint64_t rng = 5;
+    random_prompt(model, &rng, TOKENS, &p);
+    pawl_sampling g = greedy_sampling();
+    pawl_generate_options o = generate_options(&g, 2, 12);
+    pawl_session *other = session_of(model, 250, CHUNK);
+    feed(other, p.ids, p.n);
+    generate(other, &o, &whole);
+    int64_t layers = pawl__net_dims(model->net)->layers;
+    for (int64_t layer = 0; layer < layers; layer++) {
+        pawl_session *s = session_of(model, 250, CHUNK);
+        trap t = {.s = s, .position = CHUNK, .layer = layer};
+        s->st->probe = spring;
+        s->st->probe_user = &t;
+        feed(s, p.ids, p.n);
+        pawl_result res = PAWL_INIT(pawl_result);
+        check_fails(pawl_generate(s, &o, NULL, NULL, &res, &err), PAWL_ECANCELED, &err, "cancelled");
+        assert_int_equal(res.finish, PAWL_FINISH_CANCELED);
+        assert_int_equal(t.past, 0);
+        s->st->probe = NULL;
+        generate(s, &o, &r);
+        same_run("after cancelling between layers", &whole, &r);
+        same_caches("after cancelling between layers", other, s);
+        pawl_session_destroy(&s);
+    }
+    pawl_session_destroy(&other);
+}
+
 static int ignore_logits(void *user, int draft, int64_t first, int64_t rows, const float *logits)
 {
     (void)user, (void)draft, (void)first, (void)rows, (void)logits;
@@ -155,6 +206,6 @@ int main(int argc, char **argv)
     }
     model_path = argv[1];
     const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_on_threads), cmocka_unit_test(cancel_from_a_thread),
-                                       cmocka_unit_test(cancelled_before)};
+                                       cmocka_unit_test(cancelled_before), cmocka_unit_test(cancel_between_layers)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
