@@ -26,8 +26,5 @@ void pawl__linear_part_avx2(const linear_part *p, int64_t n0, int64_t n1);
 int64_t pawl__chunk_avx2(const pawl_wmat *w, int64_t m);
 
 pawl_status pawl__linear_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
-pawl_status pawl__moe_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
-pawl_status pawl__moe_masked_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
-pawl_status pawl__moe_grouped_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
 
 #endif

@@ -11,6 +11,7 @@
 
 enum {
     AVX2 = PAWL_ISA_AVX2 | PAWL_ISA_FMA | PAWL_ISA_F16C,
+    AVX512 = AVX2 | PAWL_ISA_AVX512F | PAWL_ISA_AVX512BW | PAWL_ISA_AVX512DQ | PAWL_ISA_AVX512VL,
     TRAITS = PAWL_TRAIT_VERIFY | PAWL_TRAIT_ROW_INVARIANT | PAWL_TRAIT_RETRYABLE
 };
 
@@ -55,4 +56,40 @@ const pawl_kernel pawl__k_moe_grouped_any_avx2 = {
     .supports = experts,
     .scratch = pawl__moe_grouped_scratch,
     .run = BODY(pawl__moe_grouped_run_avx2),
+};
+
+const pawl_kernel pawl__k_moe_any_avx512 = {
+    .id = "moe.any:avx512",
+    .op = PAWL_OP_MOE,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = experts,
+    .scratch = pawl__moe_scratch,
+    .run = BODY(pawl__moe_run_avx512),
+};
+
+const pawl_kernel pawl__k_moe_masked_any_avx512 = {
+    .id = "moe_masked.any:avx512",
+    .op = PAWL_OP_MOE_MASKED,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = experts,
+    .scratch = pawl__moe_masked_scratch,
+    .run = BODY(pawl__moe_masked_run_avx512),
+};
+
+const pawl_kernel pawl__k_moe_grouped_any_avx512 = {
+    .id = "moe_grouped.any:avx512",
+    .op = PAWL_OP_MOE_GROUPED,
+    .arch = PAWL_ARCH_CPU,
+    .isa = AVX512,
+    .m_min = 1,
+    .traits = TRAITS,
+    .supports = experts,
+    .scratch = pawl__moe_grouped_scratch,
+    .run = BODY(pawl__moe_grouped_run_avx512),
 };

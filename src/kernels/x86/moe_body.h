@@ -19,6 +19,14 @@ pawl_status pawl__moe_body(const moe_isa *isa, const void *args, pawl_exec *ex, 
 pawl_status pawl__moe_masked_body(const moe_isa *isa, const void *args, pawl_exec *ex, pawl_err *err);
 pawl_status pawl__moe_grouped_body(const moe_isa *isa, const void *args, pawl_exec *ex, pawl_err *err);
 
+pawl_status pawl__moe_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
+pawl_status pawl__moe_masked_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
+pawl_status pawl__moe_grouped_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
+
+pawl_status pawl__moe_run_avx512(const void *args, pawl_exec *ex, pawl_err *err);
+pawl_status pawl__moe_masked_run_avx512(const void *args, pawl_exec *ex, pawl_err *err);
+pawl_status pawl__moe_grouped_run_avx512(const void *args, pawl_exec *ex, pawl_err *err);
+
 size_t pawl__moe_scratch(const pawl_query *q, int64_t m, int threads);
 size_t pawl__moe_masked_scratch(const pawl_query *q, int64_t m, int threads);
 size_t pawl__moe_grouped_scratch(const pawl_query *q, int64_t m, int threads);

@@ -5,27 +5,30 @@
 
 #include "route/route.h"
 
-extern const pawl_kernel pawl__k_linear_f32_avx2;       /* "linear.f32:avx2" */
-extern const pawl_kernel pawl__k_linear_f16_avx2;       /* "linear.f16:avx2" */
-extern const pawl_kernel pawl__k_linear_bf16_avx2;      /* "linear.bf16:avx2" */
-extern const pawl_kernel pawl__k_linear_fp8blk_avx2;    /* "linear.fp8blk:avx2" */
-extern const pawl_kernel pawl__k_linear_fp8ten_avx2;    /* "linear.fp8ten:avx2" */
-extern const pawl_kernel pawl__k_linear_fp8ch_avx2;     /* "linear.fp8ch:avx2" */
-extern const pawl_kernel pawl__k_linear_nvfp4_avx2;     /* "linear.nvfp4:avx2" */
-extern const pawl_kernel pawl__k_linear_mxfp4_avx2;     /* "linear.mxfp4:avx2" */
-extern const pawl_kernel pawl__k_linear_f32_avx512;     /* "linear.f32:avx512" */
-extern const pawl_kernel pawl__k_linear_f16_avx512;     /* "linear.f16:avx512" */
-extern const pawl_kernel pawl__k_linear_bf16_avx512;    /* "linear.bf16:avx512" */
-extern const pawl_kernel pawl__k_linear_fp8blk_avx512;  /* "linear.fp8blk:avx512" */
-extern const pawl_kernel pawl__k_linear_fp8ten_avx512;  /* "linear.fp8ten:avx512" */
-extern const pawl_kernel pawl__k_linear_fp8ch_avx512;   /* "linear.fp8ch:avx512" */
-extern const pawl_kernel pawl__k_linear_nvfp4_avx512;   /* "linear.nvfp4:avx512" */
-extern const pawl_kernel pawl__k_linear_mxfp4_avx512;   /* "linear.mxfp4:avx512" */
-extern const pawl_kernel pawl__k_moe_any_avx2;          /* "moe.any:avx2" */
-extern const pawl_kernel pawl__k_moe_masked_any_avx2;   /* "moe_masked.any:avx2" */
-extern const pawl_kernel pawl__k_moe_grouped_any_avx2;  /* "moe_grouped.any:avx2" */
-extern const pawl_kernel pawl__k_attn_f32_avx2_tiles;   /* "attn.f32:avx2-tiles" */
-extern const pawl_kernel pawl__k_attn_f32_avx512_tiles; /* "attn.f32:avx512-tiles" */
+extern const pawl_kernel pawl__k_linear_f32_avx2;        /* "linear.f32:avx2" */
+extern const pawl_kernel pawl__k_linear_f16_avx2;        /* "linear.f16:avx2" */
+extern const pawl_kernel pawl__k_linear_bf16_avx2;       /* "linear.bf16:avx2" */
+extern const pawl_kernel pawl__k_linear_fp8blk_avx2;     /* "linear.fp8blk:avx2" */
+extern const pawl_kernel pawl__k_linear_fp8ten_avx2;     /* "linear.fp8ten:avx2" */
+extern const pawl_kernel pawl__k_linear_fp8ch_avx2;      /* "linear.fp8ch:avx2" */
+extern const pawl_kernel pawl__k_linear_nvfp4_avx2;      /* "linear.nvfp4:avx2" */
+extern const pawl_kernel pawl__k_linear_mxfp4_avx2;      /* "linear.mxfp4:avx2" */
+extern const pawl_kernel pawl__k_linear_f32_avx512;      /* "linear.f32:avx512" */
+extern const pawl_kernel pawl__k_linear_f16_avx512;      /* "linear.f16:avx512" */
+extern const pawl_kernel pawl__k_linear_bf16_avx512;     /* "linear.bf16:avx512" */
+extern const pawl_kernel pawl__k_linear_fp8blk_avx512;   /* "linear.fp8blk:avx512" */
+extern const pawl_kernel pawl__k_linear_fp8ten_avx512;   /* "linear.fp8ten:avx512" */
+extern const pawl_kernel pawl__k_linear_fp8ch_avx512;    /* "linear.fp8ch:avx512" */
+extern const pawl_kernel pawl__k_linear_nvfp4_avx512;    /* "linear.nvfp4:avx512" */
+extern const pawl_kernel pawl__k_linear_mxfp4_avx512;    /* "linear.mxfp4:avx512" */
+extern const pawl_kernel pawl__k_moe_any_avx2;           /* "moe.any:avx2" */
+extern const pawl_kernel pawl__k_moe_masked_any_avx2;    /* "moe_masked.any:avx2" */
+extern const pawl_kernel pawl__k_moe_grouped_any_avx2;   /* "moe_grouped.any:avx2" */
+extern const pawl_kernel pawl__k_moe_any_avx512;         /* "moe.any:avx512" */
+extern const pawl_kernel pawl__k_moe_masked_any_avx512;  /* "moe_masked.any:avx512" */
+extern const pawl_kernel pawl__k_moe_grouped_any_avx512; /* "moe_grouped.any:avx512" */
+extern const pawl_kernel pawl__k_attn_f32_avx2_tiles;    /* "attn.f32:avx2-tiles" */
+extern const pawl_kernel pawl__k_attn_f32_avx512_tiles;  /* "attn.f32:avx512-tiles" */
 
 /* The int8 policy. */
 extern const pawl_kernel pawl__k_linear_nvfp4_i8_avx512vnni; /* "linear.nvfp4-i8:avx512vnni" */

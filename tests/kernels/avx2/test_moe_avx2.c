@@ -1,4 +1,4 @@
-/* The AVX2 expert kernels in their three layouts against the scalar model of the contract and the reference kernels:
+/* The AVX2 and AVX-512 expert kernels in their three layouts against the scalar model of the contract and the reference kernels:
  * equal bits for random shapes, formats, counts, thread counts and sizes of scratch, with guard pages everywhere. */
 #include "check.h"
 
@@ -10,6 +10,15 @@
 #include "model.h"
 
 enum { POOLS = 4, E_MOST = 6 };
+/* Per instruction set, AVX-512 last; n_sets: those that this machine runs. */
+static const struct {
+    const pawl_kernel *moe, *masked, *grouped;
+} sets[] = {
+    {&pawl__k_moe_any_avx2, &pawl__k_moe_masked_any_avx2, &pawl__k_moe_grouped_any_avx2},
+    {&pawl__k_moe_any_avx512, &pawl__k_moe_masked_any_avx512, &pawl__k_moe_grouped_any_avx512},
+};
+static int n_sets;
+
 static pawl_pool *pools[POOLS + 1];
 static const float poison = -12345.678f;
 
@@ -18,7 +27,8 @@ static int setup(void **state)
     (void)state;
     pawl_caps caps;
     pawl__caps_probe(&caps);
-    if ((caps.isa & pawl__k_moe_any_avx2.isa) != pawl__k_moe_any_avx2.isa) {
+    while (n_sets < (int)(sizeof sets / sizeof *sets) && !(sets[n_sets].moe->isa & ~caps.isa)) n_sets++;
+    if (n_sets == 0) {
         printf("no AVX2 here: nothing to test\n");
         exit(0);
     }
@@ -139,8 +149,11 @@ static void test_moe(void **state)
         }
         pawl_moe_args a = {.m = m, .top_k = k, .experts = &s.ex, .x = x, .ids = ids, .weights = w, .y = y};
         pawl_err err;
-        check_ok(run(&pawl__k_moe_any_avx2, &s, &a, m, &err), &err);
-        same("moe.any:avx2", &s, y, want, m * h);
+        for (int i = 0; i < n_sets; i++) {
+            for (int64_t j = 0; j < m * h; j++) y[j] = poison;
+            check_ok(run(sets[i].moe, &s, &a, m, &err), &err);
+            same(sets[i].moe->id, &s, y, want, m * h);
+        }
         a.y = ref;
         check_ok(run(&pawl__k_moe_any_ref, &s, &a, m, &err), &err);
         same("moe.any:ref", &s, ref, want, m * h);
@@ -178,8 +191,11 @@ static void test_masked(void **state)
         }
         pawl_moe_masked_args a = {.max = max, .experts = &s.ex, .x = x, .counts = counts, .y = y, .zero_padding = zero};
         pawl_err err;
-        check_ok(run(&pawl__k_moe_masked_any_avx2, &s, &a, rows, &err), &err);
-        same("moe_masked.any:avx2", &s, y, want, rows * h);
+        for (int i = 0; i < n_sets; i++) {
+            for (int64_t j = 0; j < rows * h; j++) y[j] = poison;
+            check_ok(run(sets[i].masked, &s, &a, rows, &err), &err);
+            same(sets[i].masked->id, &s, y, want, rows * h);
+        }
         a.y = ref;
         check_ok(run(&pawl__k_moe_masked_any_ref, &s, &a, rows, &err), &err);
         same("moe_masked.any:ref", &s, ref, want, rows * h);
@@ -189,7 +205,8 @@ static void test_masked(void **state)
         for (int64_t i = 0; i < rows * h; i++) y[i] = poison;
         a.y = y;
         a.zero_padding = 1;
-        check_fails(run(&pawl__k_moe_masked_any_avx2, &s, &a, rows, &err), PAWL_EINVAL, &err, "counts[");
+        for (int i = 0; i < n_sets; i++)
+            check_fails(run(sets[i].masked, &s, &a, rows, &err), PAWL_EINVAL, &err, "counts[");
         for (int64_t i = 0; i < rows * h; i++) assert_true(y[i] == poison);
         guarded_free_all();
     }
@@ -217,8 +234,11 @@ static void test_grouped(void **state)
         }
         pawl_moe_grouped_args a = {.m = m, .experts = &s.ex, .x = x, .expert = expert, .y = y};
         pawl_err err;
-        check_ok(run(&pawl__k_moe_grouped_any_avx2, &s, &a, m, &err), &err);
-        same("moe_grouped.any:avx2", &s, y, want, m * h);
+        for (int i = 0; i < n_sets; i++) {
+            for (int64_t j = 0; j < m * h; j++) y[j] = poison;
+            check_ok(run(sets[i].grouped, &s, &a, m, &err), &err);
+            same(sets[i].grouped->id, &s, y, want, m * h);
+        }
         a.y = ref;
         check_ok(run(&pawl__k_moe_grouped_any_ref, &s, &a, m, &err), &err);
         same("moe_grouped.any:ref", &s, ref, want, m * h);
@@ -237,7 +257,7 @@ static void test_no_scratch(void **state)
     pawl_moe_args a = {.m = 1, .top_k = 1, .experts = &s.ex, .x = x, .ids = ids, .weights = w, .y = y};
     pawl_exec ex = {0};
     pawl_err err;
-    check_fails(pawl__k_moe_any_avx2.run(&a, &ex, &err), PAWL_EINVAL, &err, "scratch");
+    for (int i = 0; i < n_sets; i++) check_fails(sets[i].moe->run(&a, &ex, &err), PAWL_EINVAL, &err, "scratch");
     assert_true(y[0] == poison);
     guarded_free_all();
 }
