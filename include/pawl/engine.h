@@ -160,8 +160,7 @@ typedef void (*pawl_event_fn)(const pawl_event *event, void *user);
  * is full or the engine drains; nothing happens then. */
 PAWL_API pawl_status pawl_engine_submit(pawl_engine *e, const pawl_request_options *opt, pawl_event_fn on_event,
                                         void *user, pawl_request **out, pawl_err *err);
-/* From any thread: the request ends at the next step, or at once inside a step's next layer when nobody else is in it. Its
- * END and DONE events still come. */
+/* From any thread: the request ends before the next step. Its END and DONE events still come. */
 PAWL_API void pawl_request_cancel(pawl_request *r);
 /* From any thread, also from within an event, once for each request. Cancels a request that has not ended. When it
  * returns, no event of the request is running or will come, except the one that it is called from; so do not hold a lock

@@ -23,8 +23,19 @@ float *pawl__kv_values(const pawl_kv *kv, int64_t layer);
 
 int64_t pawl__kv_total(const pawl_kv *kv);
 int64_t pawl__kv_free(const pawl_kv *kv);
-/* Takes n pages into pages[]; PAWL_EBUSY, and none taken, when fewer are free. */
+/* Takes n pages into pages[], each with one holder; PAWL_EBUSY, and none taken, when fewer are free. */
 pawl_status pawl__kv_take(pawl_kv *kv, int64_t n, int32_t *pages);
+/* One more holder for each page: shared pages are read only. */
+void pawl__kv_hold(pawl_kv *kv, const int32_t *pages, int64_t n);
+/* One holder less; a page without any is free again. */
 void pawl__kv_give(pawl_kv *kv, const int32_t *pages, int64_t n);
+/* Holders of all pages together. */
+int64_t pawl__kv_holders(const pawl_kv *kv);
+/* All layers' keys and values of page `from` into page `to`. */
+void pawl__kv_copy(pawl_kv *kv, int32_t from, int32_t to);
+/* Bytes of one page in all layers, and the page's contents to and from memory of that size. */
+size_t pawl__kv_page_bytes(const pawl_kv *kv);
+void pawl__kv_save(const pawl_kv *kv, int32_t page, void *out);
+void pawl__kv_load(pawl_kv *kv, int32_t page, const void *in);
 
 #endif

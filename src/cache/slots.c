@@ -91,3 +91,24 @@ void pawl__slots_give(pawl_slots *s, int32_t slot)
 {
     s->free_slots[s->n_free++] = slot;
 }
+
+size_t pawl__slots_floats(const pawl_slots *s)
+{
+    return (size_t)(s->layers * (s->conv_size + s->state_size));
+}
+
+void pawl__slots_save(const pawl_slots *s, int32_t slot, float *out)
+{
+    for (int64_t l = 0; l < s->layers; l++, out += s->conv_size + s->state_size) {
+        memcpy(out, pawl__slots_conv(s, l) + slot * s->conv_size, (size_t)s->conv_size * sizeof *out);
+        memcpy(out + s->conv_size, pawl__slots_state(s, l) + slot * s->state_size, (size_t)s->state_size * sizeof *out);
+    }
+}
+
+void pawl__slots_load(pawl_slots *s, int32_t slot, const float *in)
+{
+    for (int64_t l = 0; l < s->layers; l++, in += s->conv_size + s->state_size) {
+        memcpy(pawl__slots_conv(s, l) + slot * s->conv_size, in, (size_t)s->conv_size * sizeof *in);
+        memcpy(pawl__slots_state(s, l) + slot * s->state_size, in + s->conv_size, (size_t)s->state_size * sizeof *in);
+    }
+}

@@ -28,5 +28,9 @@ int32_t pawl__slots_take(pawl_slots *s);
 void pawl__slots_give(pawl_slots *s, int32_t slot);
 /* Sets a slot that is in use back to the state before the first token. */
 void pawl__slots_clear(pawl_slots *s, int32_t slot);
+/* Floats of one slot in all layers, and a slot's contents to and from memory of that size. */
+size_t pawl__slots_floats(const pawl_slots *s);
+void pawl__slots_save(const pawl_slots *s, int32_t slot, float *out);
+void pawl__slots_load(pawl_slots *s, int32_t slot, const float *in);
 
 #endif

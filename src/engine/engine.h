@@ -49,4 +49,8 @@ pawl_status pawl__engine_explain(const char *path, const char *caps, const pawl_
  * was in dst. */
 void pawl__options_copy(void *dst, size_t dst_size, const void *src, size_t src_size);
 
+/* The sampler of a sequence of this model; s is complete, the seed is given apart (choices of one request differ in it). */
+pawl_status pawl__sampling_create(const pawl_model *m, const pawl_sampling *s, uint64_t seed, pawl_sampler **out,
+                                  pawl_err *err);
+
 #endif

@@ -67,6 +67,24 @@ static pawl_status draw_seed(uint64_t *seed, pawl_err *err)
     return PAWL_OK;
 }
 
+pawl_status pawl__sampling_create(const pawl_model *m, const pawl_sampling *s, uint64_t seed, pawl_sampler **out,
+                                  pawl_err *err)
+{
+    int64_t vocab = pawl__net_dims(m->net)->vocab;
+    int64_t valid = m->tokenizer ? pawl__tokenizer_size(m->tokenizer) : vocab;
+    pawl_sample_params p = {.temperature = s->temperature,
+                            .top_k = s->top_k,
+                            .top_p = s->top_p,
+                            .min_p = s->min_p,
+                            .presence = s->presence_penalty,
+                            .frequency = s->frequency_penalty,
+                            .repetition = s->repetition_penalty,
+                            .bias = s->bias,
+                            .n_bias = s->n_bias,
+                            .seed = seed};
+    return pawl__sampler_create(vocab, valid, &p, out, err);
+}
+
 static pawl_status create_sampler(run *r, pawl_err *err)
 {
     const pawl_model *m = r->s->model;
@@ -75,19 +93,7 @@ static pawl_status create_sampler(run *r, pawl_err *err)
     if (r->opt.sampling) pawl__options_copy(&sm, sizeof sm, r->opt.sampling, r->opt.sampling->size);
     if (!sm.has_seed) PAWL_TRY(draw_seed(&sm.seed, err));
     r->result.seed = sm.seed;
-    int64_t vocab = pawl__net_dims(m->net)->vocab;
-    int64_t valid = m->tokenizer ? pawl__tokenizer_size(m->tokenizer) : vocab;
-    pawl_sample_params p = {.temperature = sm.temperature,
-                            .top_k = sm.top_k,
-                            .top_p = sm.top_p,
-                            .min_p = sm.min_p,
-                            .presence = sm.presence_penalty,
-                            .frequency = sm.frequency_penalty,
-                            .repetition = sm.repetition_penalty,
-                            .bias = sm.bias,
-                            .n_bias = sm.n_bias,
-                            .seed = sm.seed};
-    PAWL_TRY(pawl__sampler_create(vocab, valid, &p, &r->sampler, err));
+    PAWL_TRY(pawl__sampling_create(m, &sm, sm.seed, &r->sampler, err));
     pawl__sampler_add_prompt(r->sampler, r->s->seq->tokens, (size_t)r->s->seq->n);
     return PAWL_OK;
 }

@@ -10,10 +10,12 @@ typedef struct pawl_stream {
     const char *const *stop;
     size_t n_stop;
     int keep_special;
+    int include_stop; /* the stop text that was met is given out too */
     pawl_detok detok;
     pawl_buf pending; /* decoded, not yet given out: it may be the beginning of a stop text */
     size_t given;     /* bytes of pending that the last call gave out */
-    int stopped;      /* a stop text was met */
+    int stopped;      /* a stop text was met: stop[met] */
+    size_t met;
 } pawl_stream;
 
 /* Adds a token; *text and *n: what became certain, valid until the next call. last: generating ends with this token, nothing

@@ -24,6 +24,9 @@ struct pawl_sampler {
     int64_t vocab, n_valid;
     pawl_sample_params p; /* p.bias is our copy */
     int penalised, filtered;
+    int32_t *forbidden; /* [n_forbidden]: not for positions below forbid_before */
+    size_t n_forbidden;
+    int64_t forbid_before;
     const float
         *row;    /* [vocab]: the logits after penalties and bias, the caller's where there are none; NaN means -inf */
     float *own;  /* [vocab]: such a row where it is not the caller's */
@@ -163,6 +166,7 @@ void pawl__sampler_destroy(pawl_sampler **ps)
     if (!s) return;
     *ps = NULL;
     free((void *)s->p.bias);
+    free(s->forbidden);
     free(s->own);
     free(s->tops);
     free(s->generated);
@@ -172,6 +176,23 @@ void pawl__sampler_destroy(pawl_sampler **ps)
     free(s->keys);
     free(s->keys_tmp);
     free(s);
+}
+
+pawl_status pawl__sampler_forbid(pawl_sampler *s, const int32_t *ids, size_t n, int64_t before, pawl_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= s->vocab)
+            return pawl__fail(err, PAWL_EINVAL, "token %d is outside the vocabulary of %lld", (int)ids[i],
+                              (long long)s->vocab);
+    if (n == 0) return PAWL_OK;
+    int32_t *copy = malloc(n * sizeof *copy);
+    if (!copy) return pawl__fail(err, PAWL_ENOMEM, "out of memory for %zu forbidden tokens", n);
+    memcpy(copy, ids, n * sizeof *copy);
+    free(s->forbidden);
+    s->forbidden = copy;
+    s->n_forbidden = n;
+    s->forbid_before = before;
+    return PAWL_OK;
 }
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
@@ -269,15 +290,17 @@ static float find_tops(pawl_sampler *s)
 }
 
 /* Sets row and tops and returns the maximum: finite, or -inf when nothing is left to choose. */
-static float prepare_row(pawl_sampler *s, const float *logits)
+static float prepare_row(pawl_sampler *s, const float *logits, int64_t position)
 {
     const int64_t n = s->n_valid;
+    const size_t n_forbidden = position < s->forbid_before ? s->n_forbidden : 0;
     s->row = logits;
-    if (s->penalised || s->p.n_bias) {
+    if (s->penalised || s->p.n_bias || n_forbidden) {
         memcpy(s->own, logits, (size_t)n * sizeof *logits);
         for (int64_t i = n; i < s->vocab; i++) s->own[i] = -INFINITY; /* penalties and bias may name padding ids */
         if (s->penalised) apply_penalties(s);
         for (size_t i = 0; i < s->p.n_bias; i++) s->own[s->p.bias[i].id] += s->p.bias[i].bias;
+        for (size_t i = 0; i < n_forbidden; i++) s->own[s->forbidden[i]] = -INFINITY;
         s->row = s->own;
     }
     float max = find_tops(s);
@@ -504,7 +527,7 @@ static void enter_block(const pawl_sampler *s, contest *c, int64_t block, double
 
 pawl_status pawl__sampler_choose(pawl_sampler *s, const float *logits, int64_t position, int32_t *token, pawl_err *err)
 {
-    const float max = prepare_row(s, logits);
+    const float max = prepare_row(s, logits, position);
     if (max == -INFINITY)
         return pawl__fail(err, PAWL_EINVAL, "no token can be chosen for position %lld: all %lld logits are NaN or -inf",
                           (long long)position, (long long)s->n_valid);

@@ -34,6 +34,10 @@ pawl_status pawl__sampler_create(int64_t vocab, int64_t n_valid, const pawl_samp
                                  pawl_err *err);
 void pawl__sampler_destroy(pawl_sampler **s);
 
+/* Tokens that must not be chosen for positions below `before` (end tokens under min_tokens). ids are copied; one list a
+ * sampler. PAWL_ENOMEM; PAWL_EINVAL for an id outside the vocabulary. */
+pawl_status pawl__sampler_forbid(pawl_sampler *s, const int32_t *ids, size_t n, int64_t before, pawl_err *err);
+
 /* The sequence's tokens: prompt tokens count for the repetition penalty only, generated ones for all three. */
 void pawl__sampler_add_prompt(pawl_sampler *s, const int32_t *ids, size_t n);
 void pawl__sampler_add(pawl_sampler *s, int32_t id);
