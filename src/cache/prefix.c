@@ -14,8 +14,10 @@ typedef struct node {
     struct node *chain;            /* next in the bucket: block nodes and roots */
     char *tenant;                  /* of a root */
     int32_t *ids;                  /* [n] */
-    int32_t *pages;                /* [n_pages]: of this node's tokens */
-    int64_t n, n_pages, len;       /* len: tokens from the root to this node's end */
+    /* [n_pages] from page first_page on: those of this node's tokens, and that of the token before them, whose draft keys
+     * depend on this node's first token */
+    int32_t *pages;
+    int64_t n, n_pages, first_page, len; /* len: tokens from the root to this node's end */
     int64_t n_children;
     float *data; /* state, hidden, logits; NULL: no checkpoint */
     int has_logits;
@@ -132,7 +134,7 @@ static void link_node(pawl_prefix *p, node *n)
     p->stats.nodes++;
 }
 
-/* n_ids tokens and their pages after parent; a root when parent is NULL. NULL: out of memory. */
+/* n_ids tokens after parent; pages are those of the whole sequence. A root when parent is NULL. NULL: out of memory. */
 static node *add_node(pawl_prefix *p, node *parent, const char *tenant, const int32_t *ids, int64_t n_ids,
                       const int32_t *pages)
 {
@@ -140,8 +142,9 @@ static node *add_node(pawl_prefix *p, node *parent, const char *tenant, const in
     if (!n) return NULL;
     n->parent = parent;
     n->n = n_ids;
-    n->n_pages = (n_ids + p->opt.page - 1) / p->opt.page;
     n->len = (parent ? parent->len : 0) + n_ids;
+    n->first_page = parent && parent->len > 0 ? (parent->len - 1) / p->opt.page : 0;
+    n->n_pages = (n->len + p->opt.page - 1) / p->opt.page - n->first_page;
     n->tenant = parent ? NULL : strdup(tenant);
     n->ids = malloc((size_t)n_ids * sizeof *n->ids + 1);
     n->pages = malloc((size_t)n->n_pages * sizeof *n->pages + 1);
@@ -151,7 +154,7 @@ static node *add_node(pawl_prefix *p, node *parent, const char *tenant, const in
     }
     if (n_ids) {
         memcpy(n->ids, ids, (size_t)n_ids * sizeof *ids);
-        memcpy(n->pages, pages, (size_t)n->n_pages * sizeof *pages);
+        memcpy(n->pages, pages + n->first_page, (size_t)n->n_pages * sizeof *pages);
     }
     if (!parent)
         n->key = root_key(tenant);
@@ -227,8 +230,12 @@ static void fill_hit(const pawl_prefix *p, node *n, int32_t *pages, pawl_prefix_
     hit->state = n->data;
     hit->hidden = n->data + p->state_floats;
     hit->logits = n->has_logits ? hit->hidden + p->opt.hidden : NULL;
-    for (; n->parent; n = n->parent)
-        memcpy(pages + n->parent->len / p->opt.page, n->pages, (size_t)n->n_pages * sizeof *pages);
+    /* Upwards: a page that a node shares with the one before it is the later one's. */
+    for (int64_t end = n->first_page + n->n_pages; n->parent; n = n->parent)
+        while (end > n->first_page) {
+            end--;
+            pages[end] = n->pages[end - n->first_page];
+        }
 }
 
 void pawl__prefix_find(pawl_prefix *p, const char *tenant, const int32_t *ids, int64_t n, int32_t *pages,
@@ -267,7 +274,7 @@ static node *make_path(pawl_prefix *p, const char *tenant, const int32_t *ids, i
     while (at && at->len < len) {
         int64_t left = len - at->len, n = left < p->opt.interval ? left : p->opt.interval;
         node *child = n == p->opt.interval ? find_block(p, at, ids + at->len) : find_partial(at, ids + at->len, n);
-        if (!child) child = add_node(p, at, NULL, ids + at->len, n, pages + at->len / p->opt.page);
+        if (!child) child = add_node(p, at, NULL, ids + at->len, n, pages);
         if (!child) prune(p, at);
         at = child;
     }

@@ -17,6 +17,11 @@ void pawl__serve_save(pawl_engine *e, pawl_choice *c, const float *logits)
 {
     pawl_lane *l = &c->lane;
     if (!e->prefix || l->done < 1 || (l->done <= c->saved && !logits)) return;
+    pawl_err err;
+    pthread_mutex_lock(&e->model->step);
+    pawl_status settled = pawl__batch_settle(e->batch, l, &e->model->exec, &err);
+    pthread_mutex_unlock(&e->model->step);
+    if (settled != PAWL_OK) return; /* only a later request would have gained */
     pawl__prefix_insert(e->prefix, c->request->tenant, l->tokens, l->done, l->pages, l->slot,
                         pawl__batch_last_hidden(e->batch, l), logits);
     c->saved = l->done;
@@ -103,7 +108,7 @@ static pawl_status prepare(pawl_engine *e, pawl_choice *c, pawl_err *err)
                             .ids = r->think_end,
                             .n = (int64_t)r->opt.n_think_end};
     if (c->index == 0 && r->prompt_lp) {
-        l->prompt_logprobs = 1;
+        l->prompt_logprobs = l->n;
         l->prompt_lp = r->prompt_lp;
         l->prompt_top = r->prompt_top;
     }

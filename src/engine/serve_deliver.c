@@ -132,6 +132,7 @@ void pawl__serve_send_prompt(pawl_engine *e, pawl_choice *c)
 {
     pawl_request *r = c->request;
     size_t n = r->opt.n_prompt;
+    c->lane.prompt_logprobs = 0; /* once */
     pawl_event_token *tokens = calloc(n, sizeof *tokens);
     pawl_stream s = {.tokenizer = e->model->tokenizer, .keep_special = 1};
     pawl_buf text = {0};

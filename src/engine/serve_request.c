@@ -47,10 +47,10 @@ void pawl_request_free(pawl_request **pr)
 {
     pawl_request *r = *pr;
     if (!r) return;
-    *pr = NULL;
     atomic_store(&r->cancel, 1);
     pthread_mutex_lock(&r->deliver);
     r->fn = NULL;
+    *pr = NULL;
     pthread_mutex_unlock(&r->deliver);
     pawl__request_unref(r);
 }

@@ -172,7 +172,7 @@ static void choose_drafts(pawl_engine *e, int n, int64_t prefill_rows)
     int scoring = 0; /* logits of a whole chunk leave no room for those of drafts */
     if (most_rows > e->max_logits - (e->n_running - n)) most_rows = e->max_logits - (e->n_running - n);
     for (int i = 0; i < e->n_running; i++)
-        scoring |= e->running[i]->lane.prompt_logprobs && e->running[i]->lane.rows > 0;
+        scoring |= e->running[i]->lane.prompt_logprobs > 0 && e->running[i]->lane.rows > 0;
     if (most_rows < n || scoring) most_rows = n;
     for (int i = 0; i < n; i++) {
         pawl_choice *c = e->step[i];

@@ -165,7 +165,7 @@ static void score_prompt(const pawl_batch *b, pawl_lane *l)
 {
     for (int32_t i = 0; i < l->rows; i++) {
         int64_t p = l->done + i + 1;
-        if (p >= l->n) break;
+        if (p >= l->prompt_logprobs) break;
         l->prompt_lp[p] = pawl__logprob(b->logits + (l->logit0 + i) * b->vocab, b->opt.n_valid, l->tokens[p],
                                         l->prompt_top ? l->prompt_top + p * l->top : NULL, l->top);
     }
@@ -441,4 +441,10 @@ const float *pawl__batch_last_hidden(const pawl_batch *b, const pawl_lane *lane)
 {
     int64_t waiting = b->opt.keep_draft ? lane->done - lane->draft_done : 1;
     return lane->hidden + (waiting - 1) * b->hidden_width;
+}
+
+pawl_status pawl__batch_settle(pawl_batch *b, pawl_lane *lane, pawl_exec *ex, pawl_err *err)
+{
+    if (!b->opt.keep_draft || lane->done - lane->draft_done < 2) return PAWL_OK;
+    return follow_pending(b, &lane, 1, 1, 0, ex, err);
 }

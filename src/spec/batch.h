@@ -35,7 +35,7 @@ typedef struct pawl_lane {
     int logprobs; /* wants out_logprob, and with top > 0 out_top */
     int32_t top;
     pawl_top_logprob *out_top; /* [PAWL_LANE_OUT][top] */
-    int prompt_logprobs;       /* logits of all prefill rows are looked at: prompt_lp[p] and prompt_top[p] of token p */
+    int64_t prompt_logprobs;   /* > 0: prefill rows' logits give prompt_lp[p] and prompt_top[p] of tokens p below it */
     float *prompt_lp;
     pawl_top_logprob *prompt_top;
 
@@ -97,6 +97,9 @@ pawl_status pawl__batch_compute(pawl_batch *b, pawl_lane *const *lanes, int n, p
 /* Ends the step: lanes keep their first n_out tokens (which the caller may have lowered, to 1 at least), already in
  * `tokens`. Lanes with n_out == 0 that decoded (their status says why) are left as they are, to be given up. */
 pawl_status pawl__batch_commit(pawl_batch *b, pawl_lane *const *lanes, int n, pawl_exec *ex, pawl_err *err);
+
+/* Brings the draft layer up to all positions but the last, so that the lane's pages are whole. */
+pawl_status pawl__batch_settle(pawl_batch *b, pawl_lane *lane, pawl_exec *ex, pawl_err *err);
 
 /* The target's hidden state of position done - 1 (done > 0); of no meaning without keep_draft. */
 const float *pawl__batch_last_hidden(const pawl_batch *b, const pawl_lane *lane);
