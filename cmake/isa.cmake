@@ -35,3 +35,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   endif()
   set_property(GLOBAL APPEND PROPERTY PAWL_LAYERS pawl_kernels_ref_avx2)
 endif()
+
+# For another processor the x86 bodies are empty files, and its compiler knows none of these flags.
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  file(GLOB x86_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/x86/*.c)
+  set_source_files_properties(${x86_sources} PROPERTIES COMPILE_OPTIONS "")
+endif()

@@ -1,4 +1,5 @@
 /* Linear layers, best first, the floors of each kind of device last. */
+#include "kernels/arm/arm.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/ref/ref.h"
 #include "kernels/x86/x86.h"
@@ -34,6 +35,14 @@ const pawl_kernel *const pawl__list_linear[] = {
     &pawl__k_linear_fp8ch_avx2,
     &pawl__k_linear_nvfp4_avx2,
     &pawl__k_linear_mxfp4_avx2,
+    &pawl__k_linear_f32_neon,
+    &pawl__k_linear_f16_neon,
+    &pawl__k_linear_bf16_neon,
+    &pawl__k_linear_fp8blk_neon,
+    &pawl__k_linear_fp8ten_neon,
+    &pawl__k_linear_fp8ch_neon,
+    &pawl__k_linear_nvfp4_neon,
+    &pawl__k_linear_mxfp4_neon,
     &pawl__k_linear_f32_cuda,
     &pawl__k_linear_f16_cuda,
     &pawl__k_linear_bf16_cuda,
