@@ -41,6 +41,9 @@ check-tsan: $(STAMP) ## the tests under the thread sanitizer
 	@ninja -C build-tsan
 	@cd build-tsan && $(CTEST) -L check --timeout 1200 -E '^(eval|spec.equality|template_oracle|e2e.hostile)'
 
+check-arm: $(STAMP) ## the kernels' tests built for 64-bit ARM, under an emulator
+	@scripts/check-arm
+
 FUZZ_SECONDS := 60
 fuzz: $(STAMP) ## every fuzz target for FUZZ_SECONDS (60); needs clang-14 and libclang-rt-14-dev
 	@scripts/fuzz $(FUZZ_SECONDS)
@@ -62,6 +65,6 @@ check-format:
 	@scripts/check-format
 
 clean: ## remove the build folders
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz
+	@rm -rf $(BUILD) build-asan build-tsan build-arm build-fuzz
 
-.PHONY: all help pawl build-all demo check check-all check-asan check-tsan fuzz bench install cuda format check-format clean
+.PHONY: all help pawl build-all demo check check-all check-asan check-tsan check-arm fuzz bench install cuda format check-format clean

@@ -283,9 +283,16 @@ static int other_policy(const pawl_kernel *k, const pawl_query *q)
     return of_int8 != wants_int8;
 }
 
+/* x86 and ARM have no instruction set in common. A processor that names no feature at all is taken for an x86. */
+static int other_processor(const pawl_kernel *k, const pawl_caps *caps)
+{
+    const uint64_t arm = PAWL_ISA_NEON | PAWL_ISA_DOTPROD | PAWL_ISA_I8MM | PAWL_ISA_SVE;
+    return caps->isa & arm ? (k->isa & ~arm) != 0 : (k->isa & arm) != 0;
+}
+
 int pawl__kernel_apart(const pawl_kernel *k, const pawl_caps *caps, const pawl_query *q)
 {
-    return k->arch != caps->arch || other_format(k, q) || other_policy(k, q);
+    return k->arch != caps->arch || other_processor(k, caps) || other_format(k, q) || other_policy(k, q);
 }
 
 /* "id: why; id: why" for the entries that one could expect here, as much as fits. */
