@@ -5,7 +5,7 @@
 #include "route/policy.h"
 
 enum {
-    PAWL_ROUTE_LIST = 64,  /* entries of the longest list that the router accepts */
+    PAWL_ROUTE_LIST = 96,  /* entries of the longest list that the router accepts */
     PAWL_ROUTE_TUNED = 16, /* tuned spans of one query that are read */
     PAWL_ROUTE_SPANS = 2 * (PAWL_ROUTE_LIST + PAWL_ROUTE_TUNED) + 1, /* every bound of a kernel can begin a span */
     PAWL_ROUTE_REFUSALS = 3 * PAWL_ROUTE_LIST
