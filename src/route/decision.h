@@ -46,7 +46,8 @@ typedef struct pawl_decision {
 pawl_status pawl__route(pawl_kernel_list list, const pawl_query *q, const pawl_caps *caps, const pawl_policy *policy,
                         pawl_exec *ex, pawl_decision *out, pawl_err *err);
 
-/* Made for another kind of device or another weight format: texts for people leave it out, nobody expects it there. */
+/* Made for another kind of device, another processor family or another weight format: texts for people leave it out, nobody
+ * expects it there. */
 int pawl__kernel_apart(const pawl_kernel *k, const pawl_caps *caps, const pawl_query *q);
 
 /* The kernel for m >= 1 rows; never NULL in a decision that pawl__route filled. */

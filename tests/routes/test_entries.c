@@ -17,6 +17,18 @@ static const pawl_kernel *entry(int i)
     return NULL;
 }
 
+static bool built_here(const pawl_kernel *k)
+{
+    const uint64_t arm = PAWL_ISA_NEON | PAWL_ISA_DOTPROD | PAWL_ISA_I8MM | PAWL_ISA_SVE;
+#if defined(__x86_64__)
+    return !(k->isa & arm);
+#elif defined(__aarch64__)
+    return !(k->isa & ~arm);
+#else
+    return k->isa == 0;
+#endif
+}
+
 static void test_entries_are_well_formed(void **state)
 {
     (void)state;
@@ -31,7 +43,8 @@ static void test_entries_are_well_formed(void **state)
             assert_non_null(strchr((*k)->id, ':'));
             if ((*k)->arch == PAWL_ARCH_CPU) {
                 assert_int_equal((*k)->cc_min, 0);
-                assert_non_null((*k)->run);
+                /* ARM bodies are in ARM builds only, x86 bodies in x86 builds */
+                if (built_here(*k)) assert_non_null((*k)->run);
             } else {
                 assert_true((*k)->cc_min >= 80);
                 assert_int_equal((*k)->isa, 0);

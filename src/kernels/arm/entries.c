@@ -9,9 +9,7 @@
 #define BODY(fn) NULL
 #endif
 
-enum {
-    TRAITS = PAWL_TRAIT_VERIFY | PAWL_TRAIT_ROW_INVARIANT | PAWL_TRAIT_RETRYABLE | PAWL_TRAIT_UNPROVEN
-};
+enum { TRAITS = PAWL_TRAIT_VERIFY | PAWL_TRAIT_ROW_INVARIANT | PAWL_TRAIT_RETRYABLE | PAWL_TRAIT_UNPROVEN };
 
 const pawl_kernel pawl__k_linear_f32_neon = {
     .id = "linear.f32:neon",

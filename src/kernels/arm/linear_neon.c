@@ -46,8 +46,7 @@ INLINE void store_bf16(uint16x8_t lo, uint16x8_t hi, float *out)
 
 INLINE void decode_f16(const uint8_t *p, float *out)
 {
-    for (int i = 0; i < 16; i += 4)
-        vst1q_f32(out + i, vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p + 2 * i))));
+    for (int i = 0; i < 16; i += 4) vst1q_f32(out + i, vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p + 2 * i))));
 }
 
 /* Sign, exponent and mantissa of an e4m3 code moved to their places in f32 are the value times 2^-120, exactly. The NaN
