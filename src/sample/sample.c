@@ -42,7 +42,7 @@ struct pawl_sampler {
     /* Only when there is a top-k or top-p: */
     uint64_t *keys, *keys_tmp; /* [n_valid]: best first when sorted ascending; see key_of */
     uint32_t count[N_BINS];
-    double mass[N_BINS];
+    double mass[N_BINS + 1]; /* behind the last bin: what is too far below, and NaN */
 
     double step[N_BINS + 1]; /* e^(-i/16) */
 };
@@ -404,11 +404,9 @@ static void add_mass(pawl_sampler *s, const float *x, int64_t n, double max, dou
     int bin[BLOCK];
     for (int64_t i = 0; i < n; i++) {
         double d = ((double)x[i] - max) * inv_t;
-        int within = d > -(double)N_BINS / BINS_PER_NAT; /* not where it is NaN */
-        double in = within ? d : 0.0;
-        bin[i] = (int)(-in * BINS_PER_NAT);
-        double p = small_exp(in + (double)bin[i] / BINS_PER_NAT);
-        part[i] = within ? p : 0.0;
+        d = d > -(double)N_BINS / BINS_PER_NAT ? d : -(double)N_BINS / BINS_PER_NAT; /* so is NaN */
+        bin[i] = (int)(-d * BINS_PER_NAT);
+        part[i] = small_exp(d + (double)bin[i] / BINS_PER_NAT);
     }
     for (int64_t i = 0; i < n; i++) s->mass[bin[i]] += s->step[bin[i]] * part[i];
 }
