@@ -127,6 +127,13 @@ PAWL_API void pawl_session_reset(pawl_session *s);
 /* The tokens of the sequence so far (fed and generated), borrowed until the next call on the session. */
 PAWL_API const int32_t *pawl_session_tokens(const pawl_session *s, size_t *n);
 PAWL_API int64_t pawl_session_context(const pawl_session *s);
+/* The session as bytes: tokens, keys and values, recurrent states, what the draft layer needs. *data is the caller's, to be
+ * freed with pawl_free. */
+PAWL_API pawl_status pawl_session_save(const pawl_session *s, void **data, size_t *n, pawl_err *err);
+/* Makes the session what was saved from a session of the same model, perhaps by another process: what it generates from here
+ * on is the same. PAWL_EFORMAT, and the session is as it was, when the bytes are damaged, of another model, or too long for
+ * this session's context. */
+PAWL_API pawl_status pawl_session_restore(pawl_session *s, const void *data, size_t n, pawl_err *err);
 /* From any thread or a signal handler: the running or next pawl_generate or pawl_score ends at its next step with
  * PAWL_ECANCELED. A prefill ends between two layers; what the sequence had computed is then computed again. */
 PAWL_API void pawl_session_cancel(pawl_session *s);
