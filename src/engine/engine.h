@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <jansson.h>
 
 #include "model/net.h"
 #include "pawl/pawl.h"
@@ -52,5 +53,8 @@ void pawl__options_copy(void *dst, size_t dst_size, const void *src, size_t src_
 /* The sampler of a sequence of this model; s is complete, the seed is given apart (choices of one request differ in it). */
 pawl_status pawl__sampling_create(const pawl_model *m, const pawl_sampling *s, uint64_t seed, pawl_sampler **out,
                                   pawl_err *err);
+
+/* Names of special tokens ("eos_token", ...) as templates want them: a new reference, or NULL. */
+json_t *pawl__special_tokens(const pawl_model *m);
 
 #endif

@@ -56,7 +56,7 @@ pawl_status pawl_detokenize(const pawl_model *m, const int32_t *ids, size_t n, i
     return s;
 }
 
-static json_t *special_tokens(const pawl_model *m)
+json_t *pawl__special_tokens(const pawl_model *m)
 {
     static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token"};
     json_t *o = json_object();
@@ -90,7 +90,7 @@ pawl_status pawl_render_chat(const pawl_model *m, const char *messages, const ch
     if (s == PAWL_OK) s = parse_part(tools, "tools", 1, &tl, err);
     if (s == PAWL_OK) s = parse_part(kwargs, "kwargs", 0, &kw, err);
     if (s == PAWL_OK) s = pawl__template_open(m->path, tl != NULL, &t, err);
-    if (s == PAWL_OK && !(special = special_tokens(m))) s = pawl__fail(err, PAWL_ENOMEM, "chat: out of memory");
+    if (s == PAWL_OK && !(special = pawl__special_tokens(m))) s = pawl__fail(err, PAWL_ENOMEM, "chat: out of memory");
     if (s == PAWL_OK) s = pawl__chat_render(t, msg, tl, add_generation_prompt, special, kw, &b, err);
     if (s == PAWL_OK) s = take_text(&b, text, n_text, err);
     pawl__buf_free(&b);

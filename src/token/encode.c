@@ -7,6 +7,7 @@
 #include <utf8proc.h>
 
 #include "base/utf8.h"
+#include "token/guard.h"
 
 int pawl__is_white(uint32_t cp)
 {
@@ -38,6 +39,8 @@ typedef struct encoder {
     pawl_ids *out;
     pawl_bpe bpe;
     unsigned flags;
+    const char *text;            /* the whole text */
+    const pawl_guarded *guarded; /* its barriers, or NULL */
 } encoder;
 
 static pawl_status push(pawl_ids *out, int32_t id, pawl_err *err)
@@ -58,12 +61,34 @@ static pawl_status plain(encoder *e, const char *text, size_t n, pawl_err *err)
 
 typedef pawl_status (*piece_fn)(encoder *e, const char *text, size_t n, pawl_err *err);
 
-/* Cuts the set's tokens out and hands what lies between them on. */
+/* Is there a barrier strictly inside [start, end) of the whole text? */
+static int barred(const encoder *e, size_t start, size_t end)
+{
+    const pawl_guarded *g = e->guarded;
+    if (!g) return 0;
+    size_t lo = 0, hi = g->n; /* the first barrier past start */
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (g->barrier[mid] > start)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return lo < g->n && g->barrier[lo] < end;
+}
+
+/* Cuts the set's tokens out and hands what lies between them on. text is a part of the whole text, or a normalised copy of
+ * one without barriers. */
 static pawl_status cut(encoder *e, const pawl_added_set *set, const char *text, size_t n, piece_fn rest, pawl_err *err)
 {
-    size_t taken = 0, start, end;
+    size_t taken = 0, from = 0, start, end;
     int32_t id;
-    while ((e->flags & PAWL_ENCODE_SPECIAL) && pawl__added_next(set, text, n, taken, &start, &end, &id)) {
+    while ((e->flags & PAWL_ENCODE_SPECIAL) && pawl__added_next(set, text, n, from, &start, &end, &id)) {
+        if (set == &e->t->raw && barred(e, start, end)) {
+            for (from = start + 1; from < n && ((unsigned char)text[from] & 0xc0) == 0x80;) from++;
+            continue;
+        }
+        from = end;
         if (start > taken) PAWL_TRY(rest(e, text + taken, start - taken, err));
         PAWL_TRY(push(e->out, id, err));
         taken = end;
@@ -71,19 +96,23 @@ static pawl_status cut(encoder *e, const pawl_added_set *set, const char *text, 
     return taken < n ? rest(e, text + taken, n - taken, err) : PAWL_OK;
 }
 
+/* Normalising moves offsets, so a piece with a barrier in it is not searched for tokens that want normalised text. */
 static pawl_status normalise(encoder *e, const char *text, size_t n, pawl_err *err)
 {
     char *nfc = NULL;
-    size_t n_nfc;
+    size_t n_nfc, offset = (size_t)(text - e->text);
+    unsigned flags = e->flags;
+    if (barred(e, offset, offset + n)) e->flags &= ~(unsigned)PAWL_ENCODE_SPECIAL;
     if (e->t->nfc) PAWL_TRY(pawl__nfc(text, n, &nfc, &n_nfc, err));
     pawl_status s =
         nfc ? cut(e, &e->t->normalized, nfc, n_nfc, plain, err) : cut(e, &e->t->normalized, text, n, plain, err);
     free(nfc);
+    e->flags = flags;
     return s;
 }
 
-pawl_status pawl__tokenizer_encode(const pawl_tokenizer *t, const char *text, size_t n, unsigned flags, pawl_ids *out,
-                                   pawl_err *err)
+static pawl_status encode(const pawl_tokenizer *t, const char *text, size_t n, unsigned flags,
+                          const pawl_guarded *guarded, pawl_ids *out, pawl_err *err)
 {
     if (n > PAWL_TOK_MAX_TEXT)
         return pawl__fail(err, PAWL_EINVAL, "the text has %zu bytes, at most %d are allowed", n, PAWL_TOK_MAX_TEXT);
@@ -91,7 +120,7 @@ pawl_status pawl__tokenizer_encode(const pawl_tokenizer *t, const char *text, si
     if (valid != n)
         return pawl__fail(err, PAWL_EINVAL, "the text is not UTF-8: byte 0x%02X at offset %zu",
                           (unsigned char)text[valid], valid);
-    encoder e = {.t = t, .out = out, .flags = flags};
+    encoder e = {.t = t, .out = out, .flags = flags, .text = text, .guarded = guarded};
     size_t before = out->len;
     unsigned n_before = flags & PAWL_ENCODE_BOS ? t->n_before : 0, n_after = flags & PAWL_ENCODE_BOS ? t->n_after : 0;
     pawl_status s = PAWL_OK;
@@ -101,4 +130,15 @@ pawl_status pawl__tokenizer_encode(const pawl_tokenizer *t, const char *text, si
     pawl__bpe_free(&e.bpe);
     if (s != PAWL_OK) out->len = before;
     return s;
+}
+
+pawl_status pawl__tokenizer_encode(const pawl_tokenizer *t, const char *text, size_t n, unsigned flags, pawl_ids *out,
+                                   pawl_err *err)
+{
+    return encode(t, text, n, flags, NULL, out, err);
+}
+
+pawl_status pawl__tokenizer_encode_guarded(const pawl_tokenizer *t, const pawl_guarded *g, pawl_ids *out, pawl_err *err)
+{
+    return encode(t, g->text.data ? g->text.data : "", g->text.len, PAWL_ENCODE_SPECIAL, g, out, err);
 }
