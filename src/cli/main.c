@@ -10,6 +10,7 @@
 static const cli_verb verbs[] = {
     {"run", "continue a text, or answer one message", cli_run},
     {"chat", "talk with a model", cli_chat},
+    {"serve", "serve a model over HTTP, as OpenAI's API has it", cli_serve},
     {"score", "logits, log-probabilities and perplexity of given tokens", cli_score},
     {"explain", "which kernel serves which op, and why", cli_explain},
     {"inspect", "what a checkpoint holds", cli_inspect},
