@@ -26,6 +26,7 @@ typedef struct cli_verb {
 
 int cli_run(int argc, char **argv);
 int cli_chat(int argc, char **argv);
+int cli_bench(int argc, char **argv);
 int cli_serve(int argc, char **argv);
 int cli_score(int argc, char **argv);
 int cli_explain(int argc, char **argv);

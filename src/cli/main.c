@@ -11,6 +11,7 @@ static const cli_verb verbs[] = {
     {"run", "continue a text, or answer one message", cli_run},
     {"chat", "talk with a model", cli_chat},
     {"serve", "serve a model over HTTP, as OpenAI's API has it", cli_serve},
+    {"bench", "put load on a server and measure it (pawl bench serve URL)", cli_bench},
     {"score", "logits, log-probabilities and perplexity of given tokens", cli_score},
     {"explain", "which kernel serves which op, and why", cli_explain},
     {"inspect", "what a checkpoint holds", cli_inspect},
