@@ -46,7 +46,7 @@ struct completion {
     event_reader reader;
     openai_usage usage;
     double first, last_sent;
-    int blocked; /* the client has to read first */
+    int blocked;       /* the client has to read first */
     char failure[500]; /* why it cannot go on */
     int failure_status;
 

@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 
-enum { BACKLOG = 1024, MAX_HEADERS = 32 << 10 };
+enum { BACKLOG = 1024, MAX_HEADERS = 32 << 10, FINISH_SECONDS = 2 };
 
 double server_now(void)
 {
@@ -176,6 +176,19 @@ static void on_request(struct evhttp_request *req, void *user)
 
 /* ---- the loop ---- */
 
+/* Ends the loop once the clients have taken the answers that are on their way, or after a moment. */
+static void on_finish(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd, (void)what;
+    pawl_server *s = user;
+    static const struct timeval soon = {.tv_usec = 5000};
+    int waiting = 0;
+    for (size_t i = 0; i < s->n_by_fd; i++)
+        if (s->by_fd[i]) waiting |= evbuffer_get_length(bufferevent_get_output(s->by_fd[i]->bev)) > 0;
+    if (!waiting || server_now() > s->finish_by || event_base_once(s->base, -1, EV_TIMEOUT, on_finish, s, &soon) != 0)
+        event_base_loopbreak(s->base);
+}
+
 static void on_wake(evutil_socket_t fd, short what, void *user)
 {
     (void)what;
@@ -185,14 +198,14 @@ static void on_wake(evutil_socket_t fd, short what, void *user)
     (void)ignored;
     completions_pump(s);
     if (atomic_load(&s->state) == SERVER_DRAINING && s->listener) evconnlistener_disable(s->listener);
-    int stop = atomic_load(&s->stop);
-    if (stop == 2)
-        while (s->calls) {
-            connection *c = s->calls->conn;
-            call_drop(s->calls);
-            evhttp_connection_free(c->evcon);
-        }
-    if (stop) event_base_loopbreak(s->base);
+    if (!atomic_load(&s->stop) || s->finish_by > 0) return;
+    while (s->calls) {
+        connection *c = s->calls->conn;
+        call_drop(s->calls);
+        evhttp_connection_free(c->evcon);
+    }
+    s->finish_by = server_now() + FINISH_SECONDS;
+    on_finish(-1, 0, s);
 }
 
 static void *loop(void *user)
@@ -371,7 +384,7 @@ int pawl__server_drain(pawl_server *s, double seconds)
 void pawl__server_stop(pawl_server **s)
 {
     if (!*s) return;
-    atomic_store(&(*s)->stop, 2);
+    atomic_store(&(*s)->stop, 1);
     server_wake(*s);
     pthread_join((*s)->thread, NULL);
     tear_down(*s);

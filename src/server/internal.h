@@ -46,6 +46,7 @@ struct pawl_server {
     connection **by_fd;
     size_t n_by_fd;
     int n_connections;
+    double finish_by; /* while stopping: when the loop ends at the latest */
 
     call *calls; /* being answered */
     int n_calls;
@@ -56,7 +57,7 @@ struct pawl_server {
 
     /* shared with other threads */
     atomic_int state;
-    atomic_int stop; /* 1: the loop ends; 2: running requests are cut off first */
+    atomic_int stop; /* 1: what still runs is cut off and the loop ends */
     atomic_int open; /* n_calls, for who waits for the drain */
     pthread_mutex_t lock;
     pthread_cond_t idle;
