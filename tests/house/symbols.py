@@ -15,7 +15,7 @@ def symbols(*args):
 def main():
     ours = re.compile(r"^(pawl_|__asan|__ubsan|__tsan|__odr_asan|_init$|_fini$)")
     bad = [s for s in symbols("--defined-only", "-g", f"{build}/libpawl.a") if not ours.match(s)]
-    names = ("pawl", "engine", "status")
+    names = ("pawl", "chat", "engine", "status")
     header = "".join(open(f"include/pawl/{n}.h", encoding="utf-8").read() for n in names)
     shown = [s for s in symbols("-D", "--defined-only", "-g", f"{build}/libpawl.so") if s.startswith("pawl")]
     hidden_leaks = [s for s in shown if s not in header]
