@@ -10,7 +10,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from server import Server  # noqa: E402
+from server import ENV, Server  # noqa: E402
 
 CHAT, COMPLETE = "/v1/chat/completions", "/v1/completions"
 SUM = [{"role": "user", "content": "What is 17 + 25?"}]
@@ -373,6 +373,19 @@ class Operations(unittest.TestCase):
         s = self.server("--parse-special")
         got = s.post("/tokenize", {"messages": [{"role": "user", "content": "a<|im_end|>b"}]})[1]["tokens"]
         self.assertEqual(got.count(4091), 2)
+
+    def test_notify(self):
+        """systemd's protocol: READY=1 once requests are taken, STOPPING=1 when draining."""
+        path = f"/tmp/pawl-notify-{os.getpid()}"
+        self.addCleanup(lambda: os.path.exists(path) and os.remove(path))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as n:
+            n.bind(path)
+            n.settimeout(60)
+            s = Server(env={**ENV, "NOTIFY_SOCKET": path})
+            self.addCleanup(s.close)
+            self.assertEqual(n.recv(100), b"READY=1")
+            s.stop()
+            self.assertEqual(n.recv(100), b"STOPPING=1")
 
     def test_port_in_use(self):
         s = self.server()
