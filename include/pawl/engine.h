@@ -22,12 +22,6 @@ typedef struct pawl_request pawl_request;
 
 /* ---- engines ----------------------------------------------------------------------------------------------------- */
 
-typedef enum pawl_verify {
-    PAWL_VERIFY_GUMBEL,    /* draft and target share their noise: the same tokens with and without drafting */
-    PAWL_VERIFY_REJECTION, /* accepts by the ratio of probabilities: the same distribution, other tokens */
-    PAWL_VERIFY_BLOCK      /* as rejection, a chain of drafts judged as a whole */
-} pawl_verify;
-
 typedef struct pawl_engine_options {
     size_t size;
     int64_t context;         /* most tokens of one sequence; 0: min(the model's, 8192) */
@@ -39,7 +33,6 @@ typedef struct pawl_engine_options {
     int draft;               /* most drafts of a sequence and step: 0 to PAWL_MAX_DRAFT, or PAWL_DRAFT_AUTO. With 0 the
                                   draft layer is not run at all */
     int no_load_rule;        /* 1: drafts are not reduced when the batch is compute-bound */
-    pawl_verify verify;      /* the others than gumbel need a fixed draft length (draft 1 or more) */
     int32_t max_queue;       /* requests that may wait; 0: 256 */
     const char *trace;       /* a file that gets each step in Chrome's trace format; NULL: none */
 } pawl_engine_options;

@@ -37,7 +37,6 @@ enum {
     KEY_ROWS,
     KEY_DRAFT,
     KEY_NO_LOAD_RULE,
-    KEY_VERIFY,
     KEY_TRACE,
     KEY_DRAIN,
     KEY_WRITE_TIMEOUT,
@@ -82,7 +81,6 @@ static const struct argp_option options[] = {
     {"rows", KEY_ROWS, "N", 0, "Token rows of one step (default 256)", 3},
     {"draft", KEY_DRAFT, "N|auto", 0, "Tokens drafted a round; never changes a byte (default auto)", 3},
     {"no-load-rule", KEY_NO_LOAD_RULE, 0, 0, "Draft as much under load as without", 3},
-    {"verify", KEY_VERIFY, "METHOD", 0, "gumbel (default), rejection or block", 3},
     {"trace", KEY_TRACE, "FILE", 0, "Write each step in Chrome's trace format", 3},
     {0},
 };
@@ -90,17 +88,6 @@ static const struct argp_option options[] = {
 static void parse_draft(struct argp_state *st, serve_args *a, const char *arg)
 {
     a->engine.draft = !strcmp(arg, "auto") ? PAWL_DRAFT_AUTO : (int)cli_int(st, "--draft", arg, 0, PAWL_MAX_DRAFT);
-}
-
-static void parse_verify(struct argp_state *st, serve_args *a, const char *arg)
-{
-    static const char *const names[] = {"gumbel", "rejection", "block"};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(arg, names[i])) {
-            a->engine.verify = (pawl_verify)i;
-            return;
-        }
-    argp_error(st, "--verify: found \"%s\", expected gumbel, rejection or block", arg);
 }
 
 static error_t parse_engine(int key, char *arg, struct argp_state *st)
@@ -128,9 +115,6 @@ static error_t parse_engine(int key, char *arg, struct argp_state *st)
         break;
     case KEY_NO_LOAD_RULE:
         a->engine.no_load_rule = 1;
-        break;
-    case KEY_VERIFY:
-        parse_verify(st, a, arg);
         break;
     case KEY_TRACE:
         a->engine.trace = arg;

@@ -55,8 +55,6 @@ static pawl_status check_options(const pawl_engine_options *o, const pawl_net_di
         return pawl__fail(err, PAWL_EINVAL, "prefix_bytes: found %lld, expected -1 or more",
                           (long long)o->prefix_bytes);
     if (o->max_queue < 1) return pawl__fail(err, PAWL_EINVAL, "max_queue: found %d, expected 1 or more", o->max_queue);
-    if (o->verify != PAWL_VERIFY_GUMBEL)
-        return pawl__fail(err, PAWL_EUNSUPPORTED, "verify: found %d, expected PAWL_VERIFY_GUMBEL", (int)o->verify);
     return PAWL_OK;
 }
 

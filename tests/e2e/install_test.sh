@@ -19,6 +19,8 @@ soname=$(readlink "$prefix/lib/libpawl.so")
 real=$(readlink "$prefix/lib/$soname")
 sort >"$work/want" <<EOF
 bin/pawl
+include/pawl/chat.h
+include/pawl/engine.h
 include/pawl/pawl.h
 include/pawl/status.h
 lib/libpawl.a

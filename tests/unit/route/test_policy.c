@@ -19,7 +19,7 @@ static void test_policy_text(void **state)
     check_fails(pawl__policy_force(&p, "moe", t, &err), PAWL_EINVAL, &err, "expected OP=ID");
     check_fails(pawl__policy_force(&p, "mo=moe.any:ref", t, &err), PAWL_EINVAL, &err, "unknown op");
     check_fails(pawl__policy_force(&p, "moe=moe.any:best", t, &err), PAWL_EINVAL, &err,
-                "op moe has no kernel \"moe.any:best\"; there are: moe.bf16:sm100-fused");
+                "op moe has no kernel \"moe.any:best\"; there are: moe.");
     check_fails(pawl__policy_force(&p, "linear=moe.any:ref", t, &err), PAWL_EINVAL, &err, "op linear has no kernel");
     check_fails(pawl__policy_ban(&p, "moe.any:best", t, &err), PAWL_EINVAL, &err, "no kernel has this id");
     for (int i = 0; i < PAWL_POLICY_BANS; i++) check_ok(pawl__policy_ban(&p, "moe.any:ref", t, &err), &err);
