@@ -30,6 +30,7 @@ struct pawl_model {
     int has_template;
     pawl_genconfig gen;
     uint64_t weight_bytes;
+    pawl_adapt_costs draft_costs; /* as the last generation left them; under step */
     int poison;
 };
 

@@ -164,6 +164,11 @@ static pawl_status decode(run *r, int draft, int keep_draft, pawl_err *err)
         watch_acceptance(&r->result.stats);
     }
     r->result.stats.decode_seconds = now() - t0;
+    if (draft == PAWL_DRAFT_AUTO && s->adapt.costs.known) {
+        pthread_mutex_lock(&s->model->step);
+        s->model->draft_costs = s->adapt.costs;
+        pthread_mutex_unlock(&s->model->step);
+    }
     return st;
 }
 

@@ -32,7 +32,9 @@ pawl_status pawl_session_create(pawl_model *m, const pawl_session_options *opt, 
     pawl_session *s = calloc(1, sizeof *s);
     if (!s) return pawl__fail(err, PAWL_ENOMEM, "session: out of memory");
     s->model = m;
-    pawl__adapt_init(&s->adapt);
+    pthread_mutex_lock(&m->step);
+    pawl__adapt_init(&s->adapt, &m->draft_costs);
+    pthread_mutex_unlock(&m->step);
     pawl_status st = create_state(m, o.context, o.chunk, &s->st, err);
     if (st == PAWL_OK) st = pawl__seq_create(m->net, s->st, o.context, o.chunk, &s->seq, err);
     if (st != PAWL_OK) {

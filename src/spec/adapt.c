@@ -22,9 +22,13 @@ static const double WORTH_RESUMING = 1.15;
 /* Rounds from one trial to the next, at least, and rounds of a number that count as its first. */
 enum { TRIAL_EVERY = 16, FEW = 3 };
 
-void pawl__adapt_init(pawl_adapt *a)
+/* Drafts of the rounds that only measure. Each number more than once: a first round may be slow for reasons of its own. */
+static const int first[] = {2, 0, 1, 0, 3, 2, 1, 0, 0};
+
+void pawl__adapt_init(pawl_adapt *a, const pawl_adapt_costs *costs)
 {
     memset(a, 0, sizeof *a);
+    if (costs) a->costs = *costs;
     for (int i = 0; i < PAWL_SEQ_MAX_DRAFT; i++) {
         a->accept[i] = PRIOR;
         a->seen[i] = PRIOR_ROUNDS;
@@ -34,24 +38,24 @@ void pawl__adapt_init(pawl_adapt *a)
 /* Measured, or on the line through the two measured numbers next to k. */
 static double round_seconds(const pawl_adapt *a, int k)
 {
-    if (a->seconds[k] > 0) {
-        double t = a->seconds[k]; /* fewer drafts never take more time: what looks like it is noise */
+    if (a->costs.seconds[k] > 0) {
+        double t = a->costs.seconds[k]; /* fewer drafts never take more time: what looks like it is noise */
         for (int j = k + 1; j <= PAWL_SEQ_MAX_DRAFT; j++)
-            if (a->seconds[j] > 0 && a->seconds[j] < t) t = a->seconds[j];
+            if (a->costs.seconds[j] > 0 && a->costs.seconds[j] < t) t = a->costs.seconds[j];
         return t;
     }
     int lo = k, hi = k, most = PAWL_SEQ_MAX_DRAFT;
-    while (lo >= 0 && a->seconds[lo] <= 0) lo--;
-    while (hi <= most && a->seconds[hi] <= 0) hi++;
+    while (lo >= 0 && a->costs.seconds[lo] <= 0) lo--;
+    while (hi <= most && a->costs.seconds[hi] <= 0) hi++;
     if (lo < 0 && hi > most) return 1;
-    if (lo < 0) return a->seconds[hi] / (1 + ROW_GUESS * (hi - k));
+    if (lo < 0) return a->costs.seconds[hi] / (1 + ROW_GUESS * (hi - k));
     if (hi > most) {
         hi = lo;
-        for (lo--; lo >= 0 && a->seconds[lo] <= 0;) lo--;
-        if (lo < 0) return a->seconds[hi] * (1 + ROW_GUESS * (k - hi));
+        for (lo--; lo >= 0 && a->costs.seconds[lo] <= 0;) lo--;
+        if (lo < 0) return a->costs.seconds[hi] * (1 + ROW_GUESS * (k - hi));
     }
-    double slope = (a->seconds[hi] - a->seconds[lo]) / (hi - lo);
-    return a->seconds[lo] + (slope > 0 ? slope : 0) * (k - lo);
+    double slope = (a->costs.seconds[hi] - a->costs.seconds[lo]) / (hi - lo);
+    return a->costs.seconds[lo] + (slope > 0 ? slope : 0) * (k - lo);
 }
 
 /* Of min .. max drafts the number with the most tokens per second, which go to *rate. */
@@ -81,10 +85,8 @@ static int clip(int k, int max)
 
 int pawl__adapt_choose(pawl_adapt *a, int max, int64_t waiting)
 {
-    /* Each number more than once: a first round may be slow for reasons of its own. */
-    static const int first[] = {2, 0, 1, 0, 3, 2, 1, 0, 0};
     a->trial = 0;
-    if (a->rounds < (int64_t)(sizeof first / sizeof first[0])) return clip(first[a->rounds], max);
+    if (!a->costs.known) return clip(first[a->rounds], max);
     double rate, other_rate;
     int k = best(a, 0, max, &rate), paused = waiting > PAWL_SEQ_MAX_DRAFT + 1;
     if (max < 1) return k;
@@ -95,7 +97,7 @@ int pawl__adapt_choose(pawl_adapt *a, int max, int64_t waiting)
     int other = k == 0 ? best(a, 1, max, &other_rate) : clip((a->rounds / TRIAL_EVERY) % 2 ? k + 1 : k - 1, max);
     /* As if all of the trial's drafts will fail: then a round's time has bought one token. */
     double price = round_seconds(a, other) - 1 / rate;
-    double catch_up = a->catch_up > 0 ? a->catch_up : CATCH_UP_GUESS * round_seconds(a, 0);
+    double catch_up = a->costs.catch_up > 0 ? a->costs.catch_up : CATCH_UP_GUESS * round_seconds(a, 0);
     if (paused) price += catch_up * (double)waiting;
     if (price < 0) price = 0;
     if (a->since_trial < TRIAL_EVERY || a->lost + price > TRIAL_SHARE * a->total || other == k) return k;
@@ -125,7 +127,7 @@ void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r)
     if (a->trial) a->lost += a->price - r->accepted / rate; /* not t: one disturbed trial must not stop all others */
     if (a->lost < 0) a->lost = 0;
     a->since_trial = a->trial ? 0 : a->since_trial + 1;
-    a->rounds++;
+    if (++a->rounds == (int64_t)(sizeof first / sizeof first[0])) a->costs.known = 1;
     /* A draft behind a rejected one says nothing about itself. */
     for (int i = 0; i < k && i <= r->accepted; i++) {
         double most = a->trial ? TRIAL_MEMORY : MEMORY;
@@ -134,10 +136,10 @@ void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r)
     }
     /* A round in which the draft layer caught up with a long stretch is no example of its number. */
     if (r->caught_up <= PAWL_SEQ_MAX_DRAFT + 1) {
-        learn_seconds(&a->seconds[k], a->measured[k] < FEW, t);
-        a->measured[k] += a->measured[k] < FEW;
+        learn_seconds(&a->costs.seconds[k], a->costs.measured[k] < FEW, t);
+        a->costs.measured[k] += a->costs.measured[k] < FEW;
     } else {
-        learn_seconds(&a->catch_up, 0, r->draft_seconds / (double)r->caught_up);
+        learn_seconds(&a->costs.catch_up, 0, r->draft_seconds / (double)r->caught_up);
     }
     a->trial = 0;
 }

@@ -384,8 +384,9 @@ static void after_a_pause(void **state)
         pawl_generate_options plain = generate_options(&g, PAWL_DRAFT_AUTO, pause);
         feed(b, p.ids, p.n);
         memset(&b->adapt, 0, sizeof b->adapt);
+        b->adapt.costs.known = 1;
         b->adapt.rounds = 1000; /* never drafts: it knows that no draft is accepted */
-        for (int k = 0; k <= 8; k++) b->adapt.seconds[k] = 1 + k;
+        for (int k = 0; k <= 8; k++) b->adapt.costs.seconds[k] = 1 + k;
         generate(b, &plain, &r);
         assert_int_equal(r.result.stats.drafted, 0);
         assert_memory_equal(r.ids, want.ids, (size_t)pause * sizeof *r.ids);

@@ -56,7 +56,7 @@ static world world_of(uint64_t seed, double row, double draft, double accept)
 static double gain(world w, int max)
 {
     pawl_adapt a;
-    pawl__adapt_init(&a);
+    pawl__adapt_init(&a, NULL);
     run(&w, &a, 32, max);
     w.seconds = 0;
     w.tokens = 0;
@@ -103,7 +103,7 @@ static void a_change_is_noticed(void **state)
     uint64_t seed = check_seed("change");
     for (uint64_t i = 0; i < 50; i++) {
         pawl_adapt a;
-        pawl__adapt_init(&a);
+        pawl__adapt_init(&a, NULL);
         world w = world_of(seed + i, 0.2, 0.1, 0);
         run(&w, &a, 300, 8);
         w.accept = 0.95;
@@ -121,29 +121,52 @@ static void a_change_is_noticed(void **state)
     }
 }
 
+/* What one sequence has learnt of the costs spares the next one the rounds that only measure. */
+static void costs_are_handed_on(void **state)
+{
+    (void)state;
+    for (int cheap = 0; cheap < 2; cheap++) {
+        pawl_adapt a, fresh;
+        pawl__adapt_init(&a, NULL);
+        world w = cheap ? world_of(5, 0.05, 0.05, 0.9) : world_of(5, 1, 1, 0.9);
+        run(&w, &a, 200, 8);
+        assert_true(a.costs.known);
+        pawl__adapt_init(&fresh, &a.costs);
+        assert_int_equal(fresh.rounds, 0);
+        memset(w.chosen, 0, sizeof w.chosen);
+        int64_t before = w.tokens;
+        run(&w, &fresh, 8, 8);
+        if (cheap)
+            assert_int_equal(w.chosen[0], 0);
+        else
+            assert_int_equal(w.chosen[0], w.tokens - before);
+    }
+}
+
 static void limits(void **state)
 {
     (void)state;
     for (int max = 0; max <= PAWL_SEQ_MAX_DRAFT; max++) { /* run checks the range */
         pawl_adapt a;
-        pawl__adapt_init(&a);
+        pawl__adapt_init(&a, NULL);
         world w = world_of(9, 0.05, 0.05, 0.9);
         run(&w, &a, 400, max);
     }
     /* A long stretch of catching up is no example of what a number of drafts costs. */
     pawl_adapt a, before;
-    pawl__adapt_init(&a);
+    pawl__adapt_init(&a, NULL);
     world w = world_of(3, 0.2, 0.1, 0.8);
     run(&w, &a, 100, 8);
     before = a;
     pawl_round r = {.drafted = 2, .caught_up = 200, .draft_seconds = 1, .verify_seconds = 1e-3};
     pawl__adapt_learn(&a, &r);
-    assert_memory_equal(a.seconds, before.seconds, sizeof a.seconds);
+    assert_memory_equal(a.costs.seconds, before.costs.seconds, sizeof a.costs.seconds);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(drafts_that_never_pay), cmocka_unit_test(drafts_that_pay),
-                                       cmocka_unit_test(a_change_is_noticed), cmocka_unit_test(limits)};
+                                       cmocka_unit_test(a_change_is_noticed), cmocka_unit_test(costs_are_handed_on),
+                                       cmocka_unit_test(limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
