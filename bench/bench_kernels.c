@@ -25,7 +25,6 @@ typedef struct bench {
     uint8_t *arena; /* bytes that are ordinary values in every format */
     size_t at;      /* where the next matrix begins */
     float *scales;
-    uint8_t *bscales;
     pawl_caps caps;
     pawl_policy policy;
     pawl_exec ex;
@@ -73,13 +72,14 @@ static pawl_wmat matrix(bench *b, pawl_quant q, int64_t n, int64_t k)
                    .k = k,
                    .ld = pawl__quant_row_bytes(q, k),
                    .scale = b->scales,
-                   .bscale = b->bscales,
                    .scale_ld = q == PAWL_Q_NVFP4 ? k / 16 : (k + 127) / 128,
                    .scale2 = 1.0f};
-    size_t bytes = (size_t)(n * w.ld);
-    if (b->at + bytes > arena_bytes) b->at = 0;
+    size_t bytes = (size_t)(n * w.ld + 63) / 64 * 64;
+    size_t scales = q == PAWL_Q_NVFP4 ? (size_t)(n * w.scale_ld + 63) / 64 * 64 : 0;
+    if (b->at + bytes + scales > arena_bytes) b->at = 0;
     w.data = b->arena + b->at;
-    b->at += (bytes + 63) / 64 * 64;
+    w.bscale = b->arena + b->at + bytes; /* a ninth of what NVFP4 reads, so it must not stay in a cache either */
+    b->at += bytes + scales;
     return w;
 }
 
@@ -322,15 +322,11 @@ int main(int argc, char **argv)
     b.ex.caps = &b.caps;
     b.arena = allocate(arena_bytes);
     b.scales = allocate(SCALES * sizeof *b.scales);
-    b.bscales = allocate(SCALES);
     for (size_t i = 0; i < arena_bytes; i += 8) { /* bytes 38..3f and b8..bf */
         uint64_t v = (pawl__rng_next(&b.rng) & 0x8787878787878787ull) | 0x3838383838383838ull;
         memcpy(b.arena + i, &v, 8);
     }
-    for (int i = 0; i < SCALES; i++) {
-        b.scales[i] = 0.01f;
-        b.bscales[i] = 0x38; /* 1 */
-    }
+    for (int i = 0; i < SCALES; i++) b.scales[i] = 0.01f;
     if (b.threads || b.caps.cores < 2) {
         bench_threads(&b, b.threads ? b.threads : 1);
     } else {
@@ -339,7 +335,6 @@ int main(int argc, char **argv)
     }
     free(b.arena);
     free(b.scales);
-    free(b.bscales);
     free(b.ex.scratch);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* The int8 policy on x86: what its bodies share. An instruction set brings three small functions (int8_isa); which rows and
+/* The int8 policy on x86: what its bodies share. An instruction set brings a few small functions (int8_isa); which rows and
  * tiles they are called for, threads and scratch are plain C (linear_int8.c, moe_int8.c).
  *
  * Weights are met in tiles of `width` outputs by a strip of k. unpack turns a tile into bytes in [k / 4][width][4] order, so
@@ -23,13 +23,16 @@ enum {
 
 /* Quantised rows of activations, [m] of each. The order of codes inside 16 follows the weights': NVFP4 wants even k before odd
  * ones (int8_order), as its nibbles come apart. */
+typedef struct int8_group {
+    int8_t codes[PAWL_ACT8_GROUP];
+    /* -bias times the sum of the codes of each half, what a dot of biased weights begins with; for FP8 that of all and 0. */
+    int32_t start[2];
+    float scale;
+} int8_group;
+
 typedef struct int8_rows {
-    int64_t groups; /* of 32 k in a row */
-    int8_t *codes;  /* [m][groups * 32] */
-    float *scale;   /* [m][groups] */
-    int32_t *
-        start; /* [m][groups * 2]: -bias times the sum of the codes of each 16, what a dot of biased weights begins with;
-                       the second of two is the one of the second half, for FP8 the first is that of all 32 */
+    int64_t groups;    /* of 32 k in a row */
+    int8_group *group; /* [m][groups] */
 } int8_rows;
 
 typedef struct int8_tile {
@@ -44,6 +47,10 @@ typedef struct int8_isa {
     /* acc [m][width] += the tile's groups for m rows; row i of them is at[i], or first + i where at is NULL. */
     void (*dot)(int nvfp4, const int8_tile *t, int64_t g0, int groups, const int8_rows *x, const int64_t *at,
                 int64_t first, int64_t m, float *acc);
+    /* Both at once for m <= few_rows and all of k, weights staying in registers: acc [m][width], from 0. */
+    void (*few)(const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at, int64_t first,
+                int64_t m, float *acc);
+    int few_rows; /* the most rows that `few` takes */
     /* Groups g0 .. g1-1 of row m of x, from a row whose first k floats count; row begins at group g0. */
     void (*quantize)(int nvfp4, const float *row, int64_t k, int64_t g0, int64_t g1, const int8_rows *x, int64_t m);
     /* g = act(g) * u for n floats; u may be NULL. */
@@ -72,9 +79,9 @@ void pawl__int8_part(const int8_part *p, int64_t n0, int64_t n1);
 /* Outputs in one task: a multiple of 32, so that a task of experts owns whole groups of what lies between their halves. */
 int64_t pawl__int8_chunk(const pawl_wmat *w, int64_t m);
 
-/* Bytes of m quantised rows of k elements (a multiple of 64), and the rows laid out at `at`. */
+/* Bytes of m quantised rows of k elements (rounded up to 64), and the rows at `at`. */
 size_t pawl__int8_rows_bytes(int64_t m, int64_t k);
-int8_rows pawl__int8_rows_at(void *at, int64_t m, int64_t k);
+int8_rows pawl__int8_rows_at(void *at, int64_t k);
 
 size_t pawl__linear_int8_scratch(const pawl_query *q, int64_t m, int threads);
 pawl_status pawl__linear_int8_run_avx2(const void *args, pawl_exec *ex, pawl_err *err);
@@ -96,27 +103,27 @@ static inline void pawl__int8_quantize(int nvfp4, const float *row, int64_t k, i
 {
     enum { GROUP = PAWL_ACT8_GROUP };
     for (int64_t g = g0; g < g1; g++) {
-        int64_t at = m * x->groups + g;
+        int8_group *to = &x->group[m * x->groups + g];
         float last[GROUP];
         const float *from = row + (g - g0) * GROUP;
         if (k - g * GROUP < GROUP) {
             for (int i = 0; i < GROUP; i++) last[i] = g * GROUP + i < k ? from[i] : 0.0f;
             from = last;
         }
-        int8_t code[GROUP], *to = x->codes + at * GROUP;
-        x->scale[at] = pawl__act8_group(from, code);
+        int8_t code[GROUP];
+        to->scale = pawl__act8_group(from, code);
         int32_t sum[2] = {0, 0};
         for (int i = 0; i < 16; i++) {
             sum[0] += code[i];
             sum[1] += code[16 + i];
         }
         if (nvfp4) {
-            for (int i = 0; i < GROUP; i++) to[(i & 16) + pawl__int8_order(1, i & 15)] = code[i];
+            for (int i = 0; i < GROUP; i++) to->codes[(i & 16) + pawl__int8_order(1, i & 15)] = code[i];
         } else {
-            for (int i = 0; i < GROUP; i++) to[i] = code[i];
+            for (int i = 0; i < GROUP; i++) to->codes[i] = code[i];
         }
-        x->start[2 * at] = nvfp4 ? -ACT8_NVFP4_BIAS * sum[0] : -ACT8_FP8_BIAS * (sum[0] + sum[1]);
-        x->start[2 * at + 1] = nvfp4 ? -ACT8_NVFP4_BIAS * sum[1] : 0;
+        to->start[0] = nvfp4 ? -ACT8_NVFP4_BIAS * sum[0] : -ACT8_FP8_BIAS * (sum[0] + sum[1]);
+        to->start[1] = nvfp4 ? -ACT8_NVFP4_BIAS * sum[1] : 0;
     }
 }
 

@@ -213,11 +213,11 @@ INLINE void dot_rows(const int nvfp4, const int mr, const int8_tile *t, int64_t 
 {
     enum { MOST_ROWS = 4 };
     __m256 sum[MOST_ROWS];
-    int64_t row[MOST_ROWS];
+    const int8_group *row[MOST_ROWS];
 #pragma GCC unroll 4
     for (int c = 0; c < mr; c++) {
         sum[c] = _mm256_load_ps(acc + c * WIDTH);
-        row[c] = (at ? at[c] : first + c) * x->groups + g0;
+        row[c] = x->group + (at ? at[c] : first + c) * x->groups + g0;
     }
     const uint8_t *codes = t->codes;
     for (int g = 0; g < groups; g++, codes += 8 * 32) {
@@ -231,9 +231,9 @@ INLINE void dot_rows(const int nvfp4, const int mr, const int8_tile *t, int64_t 
             __m256 s = _mm256_load_ps(t->scale + (nvfp4 ? 2 * g + half : g) * WIDTH);
 #pragma GCC unroll 4
             for (int c = 0; c < mr; c++) {
-                const int8_t *a = x->codes + (row[c] + g) * GROUP + 16 * half;
+                const int8_t *a = row[c][g].codes + 16 * half;
                 if (nvfp4) {
-                    __m256 d = _mm256_cvtepi32_ps(dot_nvfp4(w, a, x->start[(row[c] + g) * 2 + half]));
+                    __m256 d = _mm256_cvtepi32_ps(dot_nvfp4(w, a, row[c][g].start[half]));
                     p[c] = half ? _mm256_fmadd_ps(d, s, p[c]) : _mm256_mul_ps(d, s);
                 } else if (half) {
                     __m256i d = _mm256_add_epi32(_mm256_castps_si256(p[c]), dot_fp8(w, a));
@@ -244,7 +244,7 @@ INLINE void dot_rows(const int nvfp4, const int mr, const int8_tile *t, int64_t 
             }
         }
 #pragma GCC unroll 4
-        for (int c = 0; c < mr; c++) sum[c] = _mm256_fmadd_ps(p[c], _mm256_broadcast_ss(x->scale + row[c] + g), sum[c]);
+        for (int c = 0; c < mr; c++) sum[c] = _mm256_fmadd_ps(p[c], _mm256_broadcast_ss(&row[c][g].scale), sum[c]);
     }
 #pragma GCC unroll 4
     for (int c = 0; c < mr; c++) _mm256_store_ps(acc + c * WIDTH, sum[c]);

@@ -9,13 +9,19 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { WIDTH = 16, GROUP = PAWL_ACT8_GROUP, MOST_ROWS = 8 };
+enum {
+    WIDTH = 16,
+    GROUP = PAWL_ACT8_GROUP,
+    MOST_ROWS = 9,
+    PIECE = 32, /* bytes of a row that are transposed together */
+    AHEAD = 512 /* bytes of a row between what is multiplied and what is fetched */
+};
 
 /* out[j] = dword j of 32 bytes of each of 16 rows at p[r] + at; bytes past `bytes` are not read and come out as 0. */
 INLINE void transpose(const uint8_t *const p[WIDTH], int64_t at, int bytes, __m512i out[8])
 {
     __m512i r[8], t[8];
-    if (bytes >= 32) {
+    if (bytes >= PIECE) {
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++) {
             int a = i < 4 ? i : i + 4; /* rows 0 .. 3 above 4 .. 7, 8 .. 11 above 12 .. 15 */
@@ -56,12 +62,13 @@ INLINE void prefetch(const uint8_t *const p[WIDTH], int64_t at, int64_t ahead)
     for (int r = 0; r < WIDTH; r++) _mm_prefetch((const char *)(p[r] + at + ahead), _MM_HINT_T0);
 }
 
-static void nvfp4_scales(const uint8_t *const p[WIDTH], int blocks, float *out)
+/* The scales of `blocks` blocks (32 at most) of 16 rows from p[r] + at on, [blocks][width]. */
+static void nvfp4_scales(const uint8_t *const p[WIDTH], int64_t at, int blocks, float *out)
 {
     const __m512i abs = _mm512_set1_epi8(0x7f), keep = _mm512_set1_epi32((int)0x87f00000);
     const __m512 up = _mm512_set1_ps(0x1p120f);
     __m512i x[8], most = _mm512_setzero_si512();
-    transpose(p, 0, blocks, x);
+    transpose(p, at, blocks, x);
     for (int d = 0; d < (blocks + 3) / 4; d++) {
         most = _mm512_max_epu8(most, _mm512_and_si512(x[d], abs));
         /* each byte to the top, then sign, exponent and mantissa to their places in f32: the value times 2^-120 */
@@ -74,14 +81,24 @@ static void nvfp4_scales(const uint8_t *const p[WIDTH], int blocks, float *out)
     }
     if (!_mm512_cmpeq_epi8_mask(most, abs)) return;
     for (int b = 0; b < blocks; b++) /* a NaN came out as 480 */
-        for (int r = 0; r < WIDTH; r++) out[b * WIDTH + r] = pawl__e4m3_decode(p[r][b]);
+        for (int r = 0; r < WIDTH; r++) out[b * WIDTH + r] = pawl__e4m3_decode(p[r][at + b]);
+}
+
+/* Biased codes of a group from four dwords: even k, odd k, of four after four. The table is there four times, so that the
+ * two bits above a nibble do not matter. */
+INLINE void nvfp4_codes(const __m512i x[4], __m512i out[8])
+{
+    const __m512i table =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        out[2 * j] = _mm512_permutexvar_epi8(x[j], table);
+        out[2 * j + 1] = _mm512_permutexvar_epi8(_mm512_srli_epi16(x[j], 4), table);
+    }
 }
 
 static void unpack_nvfp4(const pawl_wmat *w, int64_t n, int rows, int64_t g0, int groups, int8_tile *t)
 {
-    const __m512i low = _mm512_set1_epi8(15);
-    const __m512i table =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
     const uint8_t *p[WIDTH], *s[WIDTH];
     int64_t left = w->k - g0 * GROUP, bytes = (left < groups * GROUP ? left : groups * GROUP) / 2;
     for (int r = 0; r < WIDTH; r++) {
@@ -89,21 +106,20 @@ static void unpack_nvfp4(const pawl_wmat *w, int64_t n, int rows, int64_t g0, in
         p[r] = (const uint8_t *)w->data + row * w->ld + g0 * (GROUP / 2);
         s[r] = w->bscale + row * w->scale_ld + g0 * 2;
     }
-    nvfp4_scales(s, (int)(bytes / 8), t->scale);
+    nvfp4_scales(s, 0, (int)(bytes / 8), t->scale);
     if (bytes % 16) { /* half a group: its second half has scale 0 */
         _mm512_store_ps(t->scale + bytes / 8 * WIDTH, _mm512_setzero_ps());
     }
     uint8_t *out = t->codes;
-    for (int64_t at = 0; at < bytes; at += 32) {
-        __m512i x[8];
+    for (int64_t at = 0; at < bytes; at += PIECE) {
+        __m512i x[8], c[8];
         if (at % 64 == 0) prefetch(p, at, WIDTH * w->ld);
-        transpose(p, at, bytes - at < 32 ? (int)(bytes - at) : 32, x);
+        transpose(p, at, bytes - at < PIECE ? (int)(bytes - at) : PIECE, x);
+#pragma GCC unroll 2
+        for (int g = 0; g < 2; g++) {
+            nvfp4_codes(x + 4 * g, c);
 #pragma GCC unroll 8
-        for (int j = 0; j < 8; j++) {
-            __m512i even = _mm512_and_si512(x[j], low), odd = _mm512_and_si512(_mm512_srli_epi16(x[j], 4), low);
-            _mm512_store_si512(out, _mm512_shuffle_epi8(table, even));
-            _mm512_store_si512(out + 64, _mm512_shuffle_epi8(table, odd));
-            out += 128;
+            for (int j = 0; j < 8; j++, out += 64) _mm512_store_si512(out, c[j]);
         }
     }
 }
@@ -126,37 +142,45 @@ INLINE __m512 block_scales(const pawl_wmat *w, int64_t n, int rows, int64_t k)
     return _mm512_mask_mov_ps(v, (__mmask16)(0xffff << edge), _mm512_set1_ps(s[last * w->scale_ld]));
 }
 
-static void unpack_fp8(const pawl_wmat *w, int64_t n, int rows, int64_t g0, int groups, int8_tile *t)
+/* Biased codes of a group of 16 outputs from n on, from eight dwords of their e4m3 codes at k, in place; returns its scales
+ * (block scales included). */
+INLINE __m512 fp8_group(const pawl_wmat *w, int64_t n, int rows, int64_t k, __m512i x[8])
 {
     const __m512i abs = _mm512_set1_epi8(0x7f), zero = _mm512_setzero_si512();
     const __m512i small = _mm512_set1_epi8((char)128), table = _mm512_loadu_si512(fp8_codes);
+    __m512i most = zero;
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) most = _mm512_max_epu8(most, _mm512_and_si512(x[j], abs));
+    most = _mm512_max_epu8(most, _mm512_rol_epi32(most, 16));
+    most = _mm512_max_epu8(most, _mm512_rol_epi32(most, 8)); /* of the group, in each byte of its output */
+    __m512i c = _mm512_max_epu8(_mm512_and_si512(most, _mm512_set1_epi8(0x78)), _mm512_set1_epi8(0x40));
+    __m512i to_index = _mm512_sub_epi8(_mm512_set1_epi8(0x78), c);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) {
+        /* the sign's bit of an index does not count */
+        __m512i v = _mm512_permutex2var_epi8(small, _mm512_add_epi8(x[j], to_index), table);
+        x[j] = _mm512_mask_sub_epi8(v, _mm512_movepi8_mask(x[j]), zero, v);
+    }
+    /* 2^(c - 13): the exponent field's place is bit 23 */
+    __m512i e = _mm512_slli_epi32(_mm512_and_si512(c, _mm512_set1_epi32(0x78)), 20);
+    __m512 s = _mm512_castsi512_ps(_mm512_add_epi32(e, _mm512_set1_epi32((127 - 13) << 23)));
+    s = _mm512_mask_mov_ps(s, _mm512_cmpeq_epi32_mask(most, abs), _mm512_set1_ps(NAN));
+    return w->q == PAWL_Q_FP8BLK ? _mm512_mul_ps(s, block_scales(w, n, rows, k)) : s;
+}
+
+static void unpack_fp8(const pawl_wmat *w, int64_t n, int rows, int64_t g0, int groups, int8_tile *t)
+{
     const uint8_t *p[WIDTH];
     int64_t k0 = g0 * GROUP, left = w->k - k0;
     for (int r = 0; r < WIDTH; r++) p[r] = (const uint8_t *)w->data + (n + (r < rows ? r : rows - 1)) * w->ld + k0;
     uint8_t *out = t->codes;
     for (int g = 0; g < groups; g++, left -= GROUP) {
-        __m512i x[8], most = zero;
+        __m512i x[8];
         if (g % 2 == 0) prefetch(p, g * GROUP, WIDTH * w->ld);
         transpose(p, g * GROUP, left < GROUP ? (int)left : GROUP, x);
+        _mm512_store_ps(t->scale + g * WIDTH, fp8_group(w, n, rows, k0 + g * GROUP, x));
 #pragma GCC unroll 8
-        for (int j = 0; j < 8; j++) most = _mm512_max_epu8(most, _mm512_and_si512(x[j], abs));
-        most = _mm512_max_epu8(most, _mm512_rol_epi32(most, 16));
-        most = _mm512_max_epu8(most, _mm512_rol_epi32(most, 8)); /* of the group, in each byte of its output */
-        __m512i c = _mm512_max_epu8(_mm512_and_si512(most, _mm512_set1_epi8(0x78)), _mm512_set1_epi8(0x40));
-        __m512i to_index = _mm512_sub_epi8(_mm512_set1_epi8(0x78), c);
-#pragma GCC unroll 8
-        for (int j = 0; j < 8; j++) {
-            __m512i i = _mm512_add_epi8(_mm512_and_si512(x[j], abs), to_index);
-            __m512i v = _mm512_permutex2var_epi8(small, i, table);
-            _mm512_store_si512(out, _mm512_mask_sub_epi8(v, _mm512_movepi8_mask(x[j]), zero, v));
-            out += 64;
-        }
-        /* 2^(c - 13): the exponent field's place is bit 23 */
-        __m512i e = _mm512_slli_epi32(_mm512_and_si512(c, _mm512_set1_epi32(0x78)), 20);
-        __m512 s = _mm512_castsi512_ps(_mm512_add_epi32(e, _mm512_set1_epi32((127 - 13) << 23)));
-        s = _mm512_mask_mov_ps(s, _mm512_cmpeq_epi32_mask(most, abs), _mm512_set1_ps(NAN));
-        if (w->q == PAWL_Q_FP8BLK) s = _mm512_mul_ps(s, block_scales(w, n, rows, k0 + g * GROUP));
-        _mm512_store_ps(t->scale + g * WIDTH, s);
+        for (int j = 0; j < 8; j++, out += 64) _mm512_store_si512(out, x[j]);
     }
 }
 
@@ -173,16 +197,34 @@ INLINE __m512i dot4(__m512i sum, __m512i w, const int8_t *a)
     return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(*(const int32_t *)(const void *)a));
 }
 
+/* sum += a group's w times x; s0 and s1 are the scales of its halves, for FP8 s0 that of all. */
+INLINE __m512 dot_group(const int nvfp4, const __m512i w[8], __m512 s0, __m512 s1, const int8_group *x, __m512 sum)
+{
+    __m512i d0 = _mm512_set1_epi32(x->start[0]);
+    __m512i d1 = nvfp4 ? _mm512_set1_epi32(x->start[1]) : _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        d0 = dot4(d0, w[j], x->codes + 4 * j);
+        d1 = dot4(d1, w[4 + j], x->codes + 16 + 4 * j);
+    }
+    __m512 p;
+    if (nvfp4)
+        p = _mm512_fmadd_ps(_mm512_cvtepi32_ps(d1), s1, _mm512_mul_ps(_mm512_cvtepi32_ps(d0), s0));
+    else
+        p = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(d0, d1)), s0);
+    return _mm512_fmadd_ps(p, _mm512_set1_ps(x->scale), sum);
+}
+
 /* mr rows; a constant where it is inlined, so that the arrays become registers. */
 INLINE void dot_rows(const int nvfp4, const int mr, const int8_tile *t, int64_t g0, int groups, const int8_rows *x,
                      const int64_t *at, int64_t first, float *acc)
 {
     __m512 sum[MOST_ROWS];
-    int64_t row[MOST_ROWS];
-#pragma GCC unroll 8
+    const int8_group *row[MOST_ROWS];
+#pragma GCC unroll 9
     for (int c = 0; c < mr; c++) {
         sum[c] = _mm512_load_ps(acc + c * WIDTH);
-        row[c] = (at ? at[c] : first + c) * x->groups + g0;
+        row[c] = x->group + (at ? at[c] : first + c) * x->groups + g0;
     }
     const uint8_t *codes = t->codes;
     for (int g = 0; g < groups; g++, codes += 8 * 64) {
@@ -191,25 +233,10 @@ INLINE void dot_rows(const int nvfp4, const int mr, const int8_tile *t, int64_t 
         for (int j = 0; j < 8; j++) w[j] = _mm512_load_si512(codes + 64 * j);
         __m512 s0 = _mm512_load_ps(t->scale + (nvfp4 ? 2 * g : g) * WIDTH);
         __m512 s1 = nvfp4 ? _mm512_load_ps(t->scale + (2 * g + 1) * WIDTH) : s0;
-#pragma GCC unroll 8
-        for (int c = 0; c < mr; c++) {
-            const int8_t *a = x->codes + (row[c] + g) * GROUP;
-            const int32_t *start = x->start + (row[c] + g) * 2;
-            __m512i d0 = _mm512_set1_epi32(start[0]), d1 = nvfp4 ? _mm512_set1_epi32(start[1]) : _mm512_setzero_si512();
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; j++) {
-                d0 = dot4(d0, w[j], a + 4 * j);
-                d1 = dot4(d1, w[4 + j], a + 16 + 4 * j);
-            }
-            __m512 p;
-            if (nvfp4)
-                p = _mm512_fmadd_ps(_mm512_cvtepi32_ps(d1), s1, _mm512_mul_ps(_mm512_cvtepi32_ps(d0), s0));
-            else
-                p = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(d0, d1)), s0);
-            sum[c] = _mm512_fmadd_ps(p, _mm512_set1_ps(x->scale[row[c] + g]), sum[c]);
-        }
+#pragma GCC unroll 9
+        for (int c = 0; c < mr; c++) sum[c] = dot_group(nvfp4, w, s0, s1, row[c] + g, sum[c]);
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 9
     for (int c = 0; c < mr; c++) _mm512_store_ps(acc + c * WIDTH, sum[c]);
 }
 
@@ -248,6 +275,123 @@ static void dot(int nvfp4, const int8_tile *t, int64_t g0, int groups, const int
         dot_format(0, t, g0, groups, x, at, first, m, acc);
 }
 
+/* What lies `ahead` bytes on in rows of `bytes` that begin `next` after these when they end. */
+INLINE void prefetch_on(const uint8_t *const p[WIDTH], int64_t at, int64_t bytes, int64_t ahead, int64_t next)
+{
+    int64_t to = at + ahead;
+    prefetch(p, 0, to < bytes ? to : to - bytes + next);
+}
+
+INLINE void few_nvfp4(const int mr, const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at,
+                      int64_t first, float *acc)
+{
+    enum { BLOCKS = 2 * ACT8_GROUPS }; /* scales are unpacked so many at once */
+    _Alignas(64) float scale[BLOCKS * WIDTH];
+    const uint8_t *p[WIDTH], *s[WIDTH];
+    __m512 sum[MOST_ROWS];
+    const int8_group *row[MOST_ROWS];
+    int64_t bytes = w->k / 2, blocks = w->k / 16;
+    for (int r = 0; r < WIDTH; r++) {
+        int64_t from = n + (r < rows ? r : rows - 1);
+        p[r] = (const uint8_t *)w->data + from * w->ld;
+        s[r] = w->bscale + from * w->scale_ld;
+    }
+#pragma GCC unroll 9
+    for (int c = 0; c < mr; c++) {
+        sum[c] = _mm512_setzero_ps();
+        row[c] = x->group + (at ? at[c] : first + c) * x->groups;
+    }
+    for (int64_t b = 0; b < blocks; b += BLOCKS) {
+        int here = blocks - b < BLOCKS ? (int)(blocks - b) : BLOCKS;
+        if (b % 64 == 0) prefetch_on(s, b, blocks, BLOCKS, WIDTH * w->scale_ld);
+        nvfp4_scales(s, b, here, scale);
+        if (here % 2) _mm512_store_ps(scale + here * WIDTH, _mm512_setzero_ps()); /* a half past k */
+        for (int i = 0; i < here; i += 4) {
+            int64_t from = (b + i) * 8;
+            __m512i v[8], c8[8];
+            if (from % 64 == 0) prefetch_on(p, from, bytes, AHEAD, WIDTH * w->ld);
+            transpose(p, from, bytes - from < PIECE ? (int)(bytes - from) : PIECE, v);
+#pragma GCC unroll 2
+            for (int h = 0; h < 4; h += 2) {
+                if (i + h >= here) break;
+                nvfp4_codes(v + 2 * h, c8);
+                __m512 s0 = _mm512_load_ps(scale + (i + h) * WIDTH), s1 = _mm512_load_ps(scale + (i + h + 1) * WIDTH);
+#pragma GCC unroll 9
+                for (int c = 0; c < mr; c++) sum[c] = dot_group(1, c8, s0, s1, row[c] + (b + i + h) / 2, sum[c]);
+            }
+        }
+    }
+#pragma GCC unroll 9
+    for (int c = 0; c < mr; c++) _mm512_store_ps(acc + c * WIDTH, sum[c]);
+}
+
+INLINE void few_fp8(const int mr, const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at,
+                    int64_t first, float *acc)
+{
+    const uint8_t *p[WIDTH];
+    __m512 sum[MOST_ROWS];
+    const int8_group *row[MOST_ROWS];
+    for (int r = 0; r < WIDTH; r++) p[r] = (const uint8_t *)w->data + (n + (r < rows ? r : rows - 1)) * w->ld;
+#pragma GCC unroll 9
+    for (int c = 0; c < mr; c++) {
+        sum[c] = _mm512_setzero_ps();
+        row[c] = x->group + (at ? at[c] : first + c) * x->groups;
+    }
+    for (int64_t k = 0; k < w->k; k += GROUP) {
+        __m512i v[8];
+        if (k % 64 == 0) prefetch_on(p, k, w->k, AHEAD, WIDTH * w->ld);
+        transpose(p, k, w->k - k < GROUP ? (int)(w->k - k) : GROUP, v);
+        __m512 s = fp8_group(w, n, rows, k, v);
+#pragma GCC unroll 9
+        for (int c = 0; c < mr; c++) sum[c] = dot_group(0, v, s, s, row[c] + k / GROUP, sum[c]);
+    }
+#pragma GCC unroll 9
+    for (int c = 0; c < mr; c++) _mm512_store_ps(acc + c * WIDTH, sum[c]);
+}
+
+INLINE void few_rows(const int mr, const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at,
+                     int64_t first, float *acc)
+{
+    if (w->q == PAWL_Q_NVFP4)
+        few_nvfp4(mr, w, n, rows, x, at, first, acc);
+    else
+        few_fp8(mr, w, n, rows, x, at, first, acc);
+}
+
+static void few(const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at, int64_t first,
+                int64_t m, float *acc)
+{
+    switch (m) {
+    case 1:
+        few_rows(1, w, n, rows, x, at, first, acc);
+        break;
+    case 2:
+        few_rows(2, w, n, rows, x, at, first, acc);
+        break;
+    case 3:
+        few_rows(3, w, n, rows, x, at, first, acc);
+        break;
+    case 4:
+        few_rows(4, w, n, rows, x, at, first, acc);
+        break;
+    case 5:
+        few_rows(5, w, n, rows, x, at, first, acc);
+        break;
+    case 6:
+        few_rows(6, w, n, rows, x, at, first, acc);
+        break;
+    case 7:
+        few_rows(7, w, n, rows, x, at, first, acc);
+        break;
+    case 8:
+        few_rows(8, w, n, rows, x, at, first, acc);
+        break;
+    default:
+        few_rows(9, w, n, rows, x, at, first, acc);
+        break;
+    }
+}
+
 static void quantize(int nvfp4, const float *row, int64_t k, int64_t g0, int64_t g1, const int8_rows *x, int64_t m)
 {
     pawl__int8_quantize(nvfp4, row, k, g0, g1, x, m);
@@ -263,6 +407,12 @@ static void add(float w, const float *e, float *y, int64_t n)
     pawl__int8_add(w, e, y, n);
 }
 
-const int8_isa pawl__int8_avx512vnni = {
-    .width = WIDTH, .unpack = unpack, .dot = dot, .quantize = quantize, .activate = activate, .add = add};
+const int8_isa pawl__int8_avx512vnni = {.width = WIDTH,
+                                        .unpack = unpack,
+                                        .dot = dot,
+                                        .few = few,
+                                        .few_rows = MOST_ROWS,
+                                        .quantize = quantize,
+                                        .activate = activate,
+                                        .add = add};
 #endif

@@ -35,6 +35,11 @@ void pawl__int8_part(const int8_part *p, int64_t n0, int64_t n1)
         int rows = n1 - n < width ? (int)(n1 - n) : width;
         for (int64_t j = 0; j < p->m; j += ROWS) {
             int64_t m = p->m - j < ROWS ? p->m - j : ROWS;
+            if (p->m <= p->isa->few_rows) {
+                p->isa->few(w, n, rows, p->x, p->xrows, p->x0, m, acc);
+                finish(p, n, rows, j, m, acc);
+                continue;
+            }
             for (int64_t i = 0; i < m * width; i++) acc[i] = 0;
             for (int64_t g = 0; g < p->x->groups; g += ACT8_GROUPS) {
                 int groups = p->x->groups - g < ACT8_GROUPS ? (int)(p->x->groups - g) : ACT8_GROUPS;
@@ -53,31 +58,14 @@ int64_t pawl__int8_chunk(const pawl_wmat *w, int64_t m)
     return (rows + 31) / 32 * 32;
 }
 
-/* Codes, scales and starts of m rows, each beginning a cache line. */
-static void lay_out(int64_t m, int64_t k, size_t at[4])
-{
-    int64_t groups = pawl__act8_groups(k);
-    size_t sizes[3] = {PAWL_ACT8_GROUP, sizeof(float), 2 * sizeof(int32_t)};
-    at[0] = 0;
-    for (int i = 0; i < 3; i++) at[i + 1] = (at[i] + (size_t)(m * groups) * sizes[i] + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 size_t pawl__int8_rows_bytes(int64_t m, int64_t k)
 {
-    size_t at[4];
-    lay_out(m, k, at);
-    return at[3];
+    return ((size_t)(m * pawl__act8_groups(k)) * sizeof(int8_group) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-int8_rows pawl__int8_rows_at(void *base, int64_t m, int64_t k)
+int8_rows pawl__int8_rows_at(void *base, int64_t k)
 {
-    size_t at[4];
-    char *p = base;
-    lay_out(m, k, at);
-    return (int8_rows){.groups = pawl__act8_groups(k),
-                       .codes = (int8_t *)p,
-                       .scale = (float *)(void *)(p + at[1]),
-                       .start = (int32_t *)(void *)(p + at[2])};
+    return (int8_rows){.groups = pawl__act8_groups(k), .group = base};
 }
 
 size_t pawl__linear_int8_scratch(const pawl_query *q, int64_t m, int threads)
@@ -120,8 +108,7 @@ static pawl_status run(const int8_isa *isa, const pawl_linear_args *a, pawl_exec
     if (ex->scratch_size < need)
         return pawl__fail(err, PAWL_EINTERNAL, "linear under int8: %zu bytes of scratch, expected %zu",
                           ex->scratch_size, need);
-    linear_job job = {
-        .a = a, .x = pawl__int8_rows_at(ex->scratch, a->m, a->w->k), .chunk = pawl__int8_chunk(a->w, a->m)};
+    linear_job job = {.a = a, .x = pawl__int8_rows_at(ex->scratch, a->w->k), .chunk = pawl__int8_chunk(a->w, a->m)};
     job.part = (int8_part){.isa = isa, .w = a->w, .bias = a->bias, .x = &job.x, .y = a->y, .ldy = a->ldy, .m = a->m};
     pawl__pool_run(ex->pool, (int)((a->m + FEW_ROWS - 1) / FEW_ROWS), quantize_task, &job);
     pawl__pool_run(ex->pool, (int)((a->w->n + job.chunk - 1) / job.chunk), linear_task, &job);

@@ -205,8 +205,8 @@ static pawl_status run(const int8_isa *isa, const pawl_moe_args *a, pawl_exec *e
                    .chosen = (int64_t *)(void *)(p + l.chosen),
                    .rows = (int64_t *)(void *)(p + l.rows),
                    .pos = (int64_t *)(void *)(p + l.pos),
-                   .x = pawl__int8_rows_at(p + l.x, l.tokens, s->h),
-                   .mid = pawl__int8_rows_at(p + l.mid, l.pairs, s->i),
+                   .x = pawl__int8_rows_at(p + l.x, s->h),
+                   .mid = pawl__int8_rows_at(p + l.mid, s->i),
                    .own = (float *)(void *)(p + l.own),
                    .own_size = l.pairs * l.width,
                    .nvfp4 = s->e[0].gate.q == PAWL_Q_NVFP4};
