@@ -47,9 +47,9 @@ typedef struct int8_isa {
     /* acc [m][width] += the tile's groups for m rows; row i of them is at[i], or first + i where at is NULL. */
     void (*dot)(int nvfp4, const int8_tile *t, int64_t g0, int groups, const int8_rows *x, const int64_t *at,
                 int64_t first, int64_t m, float *acc);
-    /* Both at once for m <= few_rows and all of k, weights staying in registers: acc [m][width], from 0. */
-    void (*few)(const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at, int64_t first,
-                int64_t m, float *acc);
+    /* Both at once for a whole tile, all of k and m <= few_rows rows, weights staying in registers: acc [m][width]. */
+    void (*few)(const pawl_wmat *w, int64_t n, const int8_rows *x, const int64_t *at, int64_t first, int64_t m,
+                float *acc);
     int few_rows; /* the most rows that `few` takes */
     /* Groups g0 .. g1-1 of row m of x, from a row whose first k floats count; row begins at group g0. */
     void (*quantize)(int nvfp4, const float *row, int64_t k, int64_t g0, int64_t g1, const int8_rows *x, int64_t m);

@@ -17,24 +17,37 @@ enum {
     AHEAD = 512 /* bytes of a row between what is multiplied and what is fetched */
 };
 
-/* out[j] = dword j of 32 bytes of each of 16 rows at p[r] + at; bytes past `bytes` are not read and come out as 0. */
-INLINE void transpose(const uint8_t *const p[WIDTH], int64_t at, int bytes, __m512i out[8])
+/* Rows of bytes, `ld` apart. Addresses are computed where they are used: 16 pointers would not fit the registers. */
+typedef struct strided {
+    const uint8_t *first;
+    int64_t ld;
+    int rows; /* of WIDTH; those past the last are read as the last */
+} strided;
+
+INLINE const uint8_t *row_at(const strided *p, int r)
+{
+    return p->first + (r < p->rows ? r : p->rows - 1) * p->ld;
+}
+
+/* out[j] = dword j of 32 bytes at `at` of each row; bytes past `bytes` are not read and come out as 0. */
+INLINE void transpose(const strided *p, int64_t at, int bytes, __m512i out[8])
 {
     __m512i r[8], t[8];
-    if (bytes >= PIECE) {
+    if (bytes >= PIECE && p->rows == WIDTH) {
+        const uint8_t *low = p->first + at;
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++) {
-            int a = i < 4 ? i : i + 4; /* rows 0 .. 3 above 4 .. 7, 8 .. 11 above 12 .. 15 */
-            r[i] = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(p[a] + at)));
-            r[i] = _mm512_inserti64x4(r[i], _mm256_loadu_si256((const __m256i *)(const void *)(p[a + 4] + at)), 1);
+            if (i == 4) low += 8 * p->ld; /* rows 0 .. 3 above 4 .. 7, 8 .. 11 above 12 .. 15 */
+            const uint8_t *a = low + (i % 4) * p->ld, *b = a + 4 * p->ld;
+            r[i] = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)a));
+            r[i] = _mm512_inserti64x4(r[i], _mm256_loadu_si256((const __m256i *)(const void *)b), 1);
         }
     } else {
-        __mmask32 mask = ((__mmask32)1 << bytes) - 1;
-#pragma GCC unroll 8
+        __mmask32 mask = bytes >= PIECE ? 0xffffffff : ((__mmask32)1 << bytes) - 1;
         for (int i = 0; i < 8; i++) {
             int a = i < 4 ? i : i + 4;
-            r[i] = _mm512_castsi256_si512(_mm256_maskz_loadu_epi8(mask, p[a] + at));
-            r[i] = _mm512_inserti64x4(r[i], _mm256_maskz_loadu_epi8(mask, p[a + 4] + at), 1);
+            r[i] = _mm512_castsi256_si512(_mm256_maskz_loadu_epi8(mask, row_at(p, a) + at));
+            r[i] = _mm512_inserti64x4(r[i], _mm256_maskz_loadu_epi8(mask, row_at(p, a + 4) + at), 1);
         }
     }
 #pragma GCC unroll 4
@@ -56,14 +69,16 @@ INLINE void transpose(const uint8_t *const p[WIDTH], int64_t at, int bytes, __m5
     }
 }
 
-INLINE void prefetch(const uint8_t *const p[WIDTH], int64_t at, int64_t ahead)
+/* Fetches the line at `at` of each row; where rows of `bytes` end before, in the WIDTH rows after these. */
+INLINE void prefetch(const strided *p, int64_t at, int64_t bytes)
 {
+    const uint8_t *a = p->first + (at < bytes ? at : at - bytes + WIDTH * p->ld);
 #pragma GCC unroll 16
-    for (int r = 0; r < WIDTH; r++) _mm_prefetch((const char *)(p[r] + at + ahead), _MM_HINT_T0);
+    for (int r = 0; r < WIDTH; r++) _mm_prefetch((const char *)(a + r * p->ld), _MM_HINT_T0);
 }
 
 /* The scales of `blocks` blocks (32 at most) of 16 rows from p[r] + at on, [blocks][width]. */
-static void nvfp4_scales(const uint8_t *const p[WIDTH], int64_t at, int blocks, float *out)
+static void nvfp4_scales(const strided *p, int64_t at, int blocks, float *out)
 {
     const __m512i abs = _mm512_set1_epi8(0x7f), keep = _mm512_set1_epi32((int)0x87f00000);
     const __m512 up = _mm512_set1_ps(0x1p120f);
@@ -81,7 +96,7 @@ static void nvfp4_scales(const uint8_t *const p[WIDTH], int64_t at, int blocks, 
     }
     if (!_mm512_cmpeq_epi8_mask(most, abs)) return;
     for (int b = 0; b < blocks; b++) /* a NaN came out as 480 */
-        for (int r = 0; r < WIDTH; r++) out[b * WIDTH + r] = pawl__e4m3_decode(p[r][at + b]);
+        for (int r = 0; r < WIDTH; r++) out[b * WIDTH + r] = pawl__e4m3_decode(row_at(p, r)[at + b]);
 }
 
 /* Biased codes of a group from four dwords: even k, odd k, of four after four. The table is there four times, so that the
@@ -99,22 +114,18 @@ INLINE void nvfp4_codes(const __m512i x[4], __m512i out[8])
 
 static void unpack_nvfp4(const pawl_wmat *w, int64_t n, int rows, int64_t g0, int groups, int8_tile *t)
 {
-    const uint8_t *p[WIDTH], *s[WIDTH];
     int64_t left = w->k - g0 * GROUP, bytes = (left < groups * GROUP ? left : groups * GROUP) / 2;
-    for (int r = 0; r < WIDTH; r++) {
-        int64_t row = n + (r < rows ? r : rows - 1);
-        p[r] = (const uint8_t *)w->data + row * w->ld + g0 * (GROUP / 2);
-        s[r] = w->bscale + row * w->scale_ld + g0 * 2;
-    }
-    nvfp4_scales(s, 0, (int)(bytes / 8), t->scale);
+    const strided p = {(const uint8_t *)w->data + n * w->ld + g0 * (GROUP / 2), w->ld, rows};
+    const strided s = {w->bscale + n * w->scale_ld + g0 * 2, w->scale_ld, rows};
+    nvfp4_scales(&s, 0, (int)(bytes / 8), t->scale);
     if (bytes % 16) { /* half a group: its second half has scale 0 */
         _mm512_store_ps(t->scale + bytes / 8 * WIDTH, _mm512_setzero_ps());
     }
     uint8_t *out = t->codes;
     for (int64_t at = 0; at < bytes; at += PIECE) {
         __m512i x[8], c[8];
-        if (at % 64 == 0) prefetch(p, at, WIDTH * w->ld);
-        transpose(p, at, bytes - at < PIECE ? (int)(bytes - at) : PIECE, x);
+        if (at % 64 == 0) prefetch(&p, at + AHEAD, left / 2);
+        transpose(&p, at, bytes - at < PIECE ? (int)(bytes - at) : PIECE, x);
 #pragma GCC unroll 2
         for (int g = 0; g < 2; g++) {
             nvfp4_codes(x + 4 * g, c);
@@ -170,14 +181,13 @@ INLINE __m512 fp8_group(const pawl_wmat *w, int64_t n, int rows, int64_t k, __m5
 
 static void unpack_fp8(const pawl_wmat *w, int64_t n, int rows, int64_t g0, int groups, int8_tile *t)
 {
-    const uint8_t *p[WIDTH];
     int64_t k0 = g0 * GROUP, left = w->k - k0;
-    for (int r = 0; r < WIDTH; r++) p[r] = (const uint8_t *)w->data + (n + (r < rows ? r : rows - 1)) * w->ld + k0;
+    const strided p = {(const uint8_t *)w->data + n * w->ld + k0, w->ld, rows};
     uint8_t *out = t->codes;
     for (int g = 0; g < groups; g++, left -= GROUP) {
         __m512i x[8];
-        if (g % 2 == 0) prefetch(p, g * GROUP, WIDTH * w->ld);
-        transpose(p, g * GROUP, left < GROUP ? (int)left : GROUP, x);
+        if (g % 2 == 0) prefetch(&p, g * GROUP + AHEAD, w->k - k0);
+        transpose(&p, g * GROUP, left < GROUP ? (int)left : GROUP, x);
         _mm512_store_ps(t->scale + g * WIDTH, fp8_group(w, n, rows, k0 + g * GROUP, x));
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++, out += 64) _mm512_store_si512(out, x[j]);
@@ -275,27 +285,16 @@ static void dot(int nvfp4, const int8_tile *t, int64_t g0, int groups, const int
         dot_format(0, t, g0, groups, x, at, first, m, acc);
 }
 
-/* What lies `ahead` bytes on in rows of `bytes` that begin `next` after these when they end. */
-INLINE void prefetch_on(const uint8_t *const p[WIDTH], int64_t at, int64_t bytes, int64_t ahead, int64_t next)
-{
-    int64_t to = at + ahead;
-    prefetch(p, 0, to < bytes ? to : to - bytes + next);
-}
-
-INLINE void few_nvfp4(const int mr, const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at,
-                      int64_t first, float *acc)
+INLINE void few_nvfp4(const int mr, const pawl_wmat *w, int64_t n, const int8_rows *x, const int64_t *at, int64_t first,
+                      float *acc)
 {
     enum { BLOCKS = 2 * ACT8_GROUPS }; /* scales are unpacked so many at once */
     _Alignas(64) float scale[BLOCKS * WIDTH];
-    const uint8_t *p[WIDTH], *s[WIDTH];
     __m512 sum[MOST_ROWS];
     const int8_group *row[MOST_ROWS];
     int64_t bytes = w->k / 2, blocks = w->k / 16;
-    for (int r = 0; r < WIDTH; r++) {
-        int64_t from = n + (r < rows ? r : rows - 1);
-        p[r] = (const uint8_t *)w->data + from * w->ld;
-        s[r] = w->bscale + from * w->scale_ld;
-    }
+    const strided p = {(const uint8_t *)w->data + n * w->ld, w->ld, WIDTH};
+    const strided s = {w->bscale + n * w->scale_ld, w->scale_ld, WIDTH};
 #pragma GCC unroll 9
     for (int c = 0; c < mr; c++) {
         sum[c] = _mm512_setzero_ps();
@@ -303,14 +302,14 @@ INLINE void few_nvfp4(const int mr, const pawl_wmat *w, int64_t n, int rows, con
     }
     for (int64_t b = 0; b < blocks; b += BLOCKS) {
         int here = blocks - b < BLOCKS ? (int)(blocks - b) : BLOCKS;
-        if (b % 64 == 0) prefetch_on(s, b, blocks, BLOCKS, WIDTH * w->scale_ld);
-        nvfp4_scales(s, b, here, scale);
+        if (b % 64 == 0) prefetch(&s, b + BLOCKS, blocks);
+        nvfp4_scales(&s, b, here, scale);
         if (here % 2) _mm512_store_ps(scale + here * WIDTH, _mm512_setzero_ps()); /* a half past k */
         for (int i = 0; i < here; i += 4) {
             int64_t from = (b + i) * 8;
             __m512i v[8], c8[8];
-            if (from % 64 == 0) prefetch_on(p, from, bytes, AHEAD, WIDTH * w->ld);
-            transpose(p, from, bytes - from < PIECE ? (int)(bytes - from) : PIECE, v);
+            if (from % 64 == 0) prefetch(&p, from + AHEAD, bytes);
+            transpose(&p, from, bytes - from < PIECE ? (int)(bytes - from) : PIECE, v);
 #pragma GCC unroll 2
             for (int h = 0; h < 4; h += 2) {
                 if (i + h >= here) break;
@@ -325,13 +324,12 @@ INLINE void few_nvfp4(const int mr, const pawl_wmat *w, int64_t n, int rows, con
     for (int c = 0; c < mr; c++) _mm512_store_ps(acc + c * WIDTH, sum[c]);
 }
 
-INLINE void few_fp8(const int mr, const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at,
-                    int64_t first, float *acc)
+INLINE void few_fp8(const int mr, const pawl_wmat *w, int64_t n, const int8_rows *x, const int64_t *at, int64_t first,
+                    float *acc)
 {
-    const uint8_t *p[WIDTH];
+    const strided p = {(const uint8_t *)w->data + n * w->ld, w->ld, WIDTH};
     __m512 sum[MOST_ROWS];
     const int8_group *row[MOST_ROWS];
-    for (int r = 0; r < WIDTH; r++) p[r] = (const uint8_t *)w->data + (n + (r < rows ? r : rows - 1)) * w->ld;
 #pragma GCC unroll 9
     for (int c = 0; c < mr; c++) {
         sum[c] = _mm512_setzero_ps();
@@ -339,9 +337,9 @@ INLINE void few_fp8(const int mr, const pawl_wmat *w, int64_t n, int rows, const
     }
     for (int64_t k = 0; k < w->k; k += GROUP) {
         __m512i v[8];
-        if (k % 64 == 0) prefetch_on(p, k, w->k, AHEAD, WIDTH * w->ld);
-        transpose(p, k, w->k - k < GROUP ? (int)(w->k - k) : GROUP, v);
-        __m512 s = fp8_group(w, n, rows, k, v);
+        if (k % 64 == 0) prefetch(&p, k + AHEAD, w->k);
+        transpose(&p, k, w->k - k < GROUP ? (int)(w->k - k) : GROUP, v);
+        __m512 s = fp8_group(w, n, WIDTH, k, v);
 #pragma GCC unroll 9
         for (int c = 0; c < mr; c++) sum[c] = dot_group(0, v, s, s, row[c] + k / GROUP, sum[c]);
     }
@@ -349,45 +347,45 @@ INLINE void few_fp8(const int mr, const pawl_wmat *w, int64_t n, int rows, const
     for (int c = 0; c < mr; c++) _mm512_store_ps(acc + c * WIDTH, sum[c]);
 }
 
-INLINE void few_rows(const int mr, const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at,
-                     int64_t first, float *acc)
+INLINE void few_rows(const int mr, const pawl_wmat *w, int64_t n, const int8_rows *x, const int64_t *at, int64_t first,
+                     float *acc)
 {
     if (w->q == PAWL_Q_NVFP4)
-        few_nvfp4(mr, w, n, rows, x, at, first, acc);
+        few_nvfp4(mr, w, n, x, at, first, acc);
     else
-        few_fp8(mr, w, n, rows, x, at, first, acc);
+        few_fp8(mr, w, n, x, at, first, acc);
 }
 
-static void few(const pawl_wmat *w, int64_t n, int rows, const int8_rows *x, const int64_t *at, int64_t first,
-                int64_t m, float *acc)
+static void few(const pawl_wmat *w, int64_t n, const int8_rows *x, const int64_t *at, int64_t first, int64_t m,
+                float *acc)
 {
     switch (m) {
     case 1:
-        few_rows(1, w, n, rows, x, at, first, acc);
+        few_rows(1, w, n, x, at, first, acc);
         break;
     case 2:
-        few_rows(2, w, n, rows, x, at, first, acc);
+        few_rows(2, w, n, x, at, first, acc);
         break;
     case 3:
-        few_rows(3, w, n, rows, x, at, first, acc);
+        few_rows(3, w, n, x, at, first, acc);
         break;
     case 4:
-        few_rows(4, w, n, rows, x, at, first, acc);
+        few_rows(4, w, n, x, at, first, acc);
         break;
     case 5:
-        few_rows(5, w, n, rows, x, at, first, acc);
+        few_rows(5, w, n, x, at, first, acc);
         break;
     case 6:
-        few_rows(6, w, n, rows, x, at, first, acc);
+        few_rows(6, w, n, x, at, first, acc);
         break;
     case 7:
-        few_rows(7, w, n, rows, x, at, first, acc);
+        few_rows(7, w, n, x, at, first, acc);
         break;
     case 8:
-        few_rows(8, w, n, rows, x, at, first, acc);
+        few_rows(8, w, n, x, at, first, acc);
         break;
     default:
-        few_rows(9, w, n, rows, x, at, first, acc);
+        few_rows(9, w, n, x, at, first, acc);
         break;
     }
 }

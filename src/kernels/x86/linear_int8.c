@@ -35,8 +35,8 @@ void pawl__int8_part(const int8_part *p, int64_t n0, int64_t n1)
         int rows = n1 - n < width ? (int)(n1 - n) : width;
         for (int64_t j = 0; j < p->m; j += ROWS) {
             int64_t m = p->m - j < ROWS ? p->m - j : ROWS;
-            if (p->m <= p->isa->few_rows) {
-                p->isa->few(w, n, rows, p->x, p->xrows, p->x0, m, acc);
+            if (rows == width && m <= p->isa->few_rows) {
+                p->isa->few(w, n, p->x, p->xrows ? p->xrows + j : NULL, p->x0 + j, m, acc);
                 finish(p, n, rows, j, m, acc);
                 continue;
             }
