@@ -28,7 +28,7 @@ check: build-all ## the tests
 	@cd $(BUILD) && $(CTEST) -L check
 
 check-all: build-all ## the tests and their long variants
-	@cd $(BUILD) && $(CTEST)
+	@cd $(BUILD) && $(CTEST) -LE soak
 
 check-asan: $(STAMP) ## the tests under the address and undefined-behaviour sanitizers
 	@cmake -G Ninja -S . -B build-asan -DPAWL_SANITIZE=address,undefined >/dev/null
@@ -43,6 +43,9 @@ check-tsan: $(STAMP) ## the tests under the thread sanitizer
 
 check-arm: $(STAMP) ## the kernels' tests built for 64-bit ARM, under an emulator
 	@scripts/check-arm
+
+soak: build-all ## ten minutes of mixed traffic on the server
+	@cd $(BUILD) && ctest -V --no-tests=error -L soak
 
 FUZZ_SECONDS := 60
 fuzz: $(STAMP) ## every fuzz target for FUZZ_SECONDS (60); needs clang-14 and libclang-rt-14-dev
@@ -67,4 +70,4 @@ check-format:
 clean: ## remove the build folders
 	@rm -rf $(BUILD) build-asan build-tsan build-arm build-fuzz
 
-.PHONY: all help pawl build-all demo check check-all check-asan check-tsan check-arm fuzz bench install cuda format check-format clean
+.PHONY: all help pawl build-all demo check check-all check-asan check-tsan check-arm soak fuzz bench install cuda format check-format clean
