@@ -75,17 +75,40 @@ static void health(call *c)
     reply_json(c, state == SERVER_READY ? 200 : 503, &b);
 }
 
-static void models(call *c)
+static void put_model(const call *c, pawl_buf *b)
 {
     const pawl_served *v = &c->server->served;
     pawl_engine_options o = PAWL_INIT(pawl_engine_options);
     pawl_engine_get_options(v->engine, &o);
-    pawl_buf b = {0};
-    pawl__buf_puts(&b, "{\"object\":\"list\",\"data\":[{\"id\":");
-    json_text_string(&b, v->name, strlen(v->name));
+    pawl__buf_puts(b, "{\"id\":");
+    json_text_string(b, v->name, strlen(v->name));
     pawl__buf_printf(
-        &b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"pawl\",\"max_model_len\":%" PRId64 "}]}",
+        b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"pawl\",\"max_model_len\":%" PRId64 "}",
         c->server->created, o.context);
+}
+
+static void models(call *c)
+{
+    pawl_buf b = {0};
+    pawl__buf_puts(&b, "{\"object\":\"list\",\"data\":[");
+    put_model(c, &b);
+    pawl__buf_puts(&b, "]}");
+    reply_json(c, 200, &b);
+}
+
+/* The model that the path names: its name may hold a '/', as it is or percent-encoded. */
+static void model(call *c)
+{
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(c->req));
+    char *name = evhttp_uridecode(path + strlen("/v1/models/"), 0, NULL);
+    const int found = name && !strcmp(name, c->server->served.name);
+    free(name);
+    if (!found) {
+        call_error(c, 404, "model", "model_not_found", "this model is not served here; see /v1/models");
+        return;
+    }
+    pawl_buf b = {0};
+    put_model(c, &b);
     reply_json(c, 200, &b);
 }
 
@@ -235,7 +258,7 @@ static void chat_completions(call *c)
 }
 
 typedef struct route {
-    const char *path;
+    const char *path; /* with a '/' at its end: all paths that begin so */
     int post;
     int open; /* asks for no key and needs no model */
     void (*answer)(call *c);
@@ -244,12 +267,19 @@ typedef struct route {
 static const route routes[] = {
     {"/health", 0, 1, health},
     {"/v1/models", 0, 0, models},
+    {"/v1/models/", 0, 0, model},
     {"/metrics", 0, 0, metrics},
     {"/v1/chat/completions", 1, 0, chat_completions},
     {"/v1/completions", 1, 0, completions},
     {"/tokenize", 1, 0, tokenize},
     {"/detokenize", 1, 0, detokenize},
 };
+
+static int is_at(const route *r, const char *path)
+{
+    const size_t n = strlen(r->path);
+    return r->path[n - 1] == '/' ? !strncmp(path, r->path, n) : !strcmp(path, r->path);
+}
 
 static void preflight(call *c)
 {
@@ -278,7 +308,7 @@ void route_call(call *c, const char *path)
     }
     const route *r = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes && !r; i++)
-        if (!strcmp(path, routes[i].path)) r = &routes[i];
+        if (is_at(&routes[i], path)) r = &routes[i];
     if (!r) {
         call_error(c, 404, NULL, NULL,
                    "there is nothing at this path; see /v1/models, /v1/chat/completions, "

@@ -244,6 +244,12 @@ class Serve(unittest.TestCase):
         status, headers, data = self.s.request("GET", "/v1/models", headers={"X-Request-Id": "abc-1"})
         self.assertEqual((status, headers["x-request-id"]), (200, "abc-1"))
         self.assertEqual(json.loads(data)["data"][0]["id"], "tale-moe-fp8")
+        for name, want in (("tale-moe-fp8", 200), ("tale%2Dmoe-fp8", 200), ("tale-moe-fp8x", 404), ("", 404), ("%", 404),
+                           ("tale-moe-fp8/", 404), ("%00", 404)):
+            status, _, answer = self.s.request("GET", "/v1/models/" + name)
+            self.assertEqual(status, want, name)
+            if want == 200:
+                self.assertEqual(json.loads(answer), json.loads(data)["data"][0])
         self.assertEqual(self.s.request("GET", "/health")[0], 200)
         self.assertEqual(self.s.request("GET", "/nothing")[0], 404)
         self.assertEqual(self.s.request("GET", CHAT)[0], 405)

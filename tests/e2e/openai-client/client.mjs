@@ -100,7 +100,8 @@ test("text completions", async () => {
 
 // The number of answers whose client went away, as the server counts it.
 async function dropped() {
-  const text = await (await fetch(new URL("/metrics", baseURL))).text();
+  const headers = { Authorization: `Bearer ${client.apiKey}` };
+  const text = await (await fetch(new URL("/metrics", baseURL), { headers })).text();
   return Number(/^pawl_requests_dropped_total\{.*\} (\d+)$/m.exec(text)[1]);
 }
 
