@@ -5,8 +5,8 @@
 
 /* Rounds that a mean remembers, about. */
 static const double FORGET = 1.0 / 24;
-/* Every so many rounds a neighbouring number is tried. */
-enum { EXACT_ROWS = 16, EXPLORE_EVERY = 32, FIRST_DRAFTS = 2 };
+/* Every so many rounds another number is tried. A bin's first few times give their least: the very first ones are slow. */
+enum { EXACT_ROWS = 16, EXPLORE_EVERY = 32, FIRST_TIMES = 3 };
 
 static int bin_of(int64_t rows)
 {
@@ -18,9 +18,11 @@ static int bin_of(int64_t rows)
 void pawl__cost_learn(pawl_cost *c, int64_t rows, double seconds)
 {
     int b = bin_of(rows);
-    if (c->rows[b] == 0) {
-        c->rows[b] = (double)rows;
-        c->seconds[b] = seconds;
+    if (c->times[b] < FIRST_TIMES) {
+        if (c->times[b]++ == 0 || seconds < c->seconds[b]) {
+            c->rows[b] = (double)rows;
+            c->seconds[b] = seconds;
+        }
         return;
     }
     c->rows[b] += FORGET * ((double)rows - c->rows[b]);
@@ -34,7 +36,7 @@ double pawl__cost_at(const pawl_cost *c, int64_t rows)
         if (c->rows[b] == 0) continue;
         double s = c->seconds[b] > lower ? c->seconds[b] : lower;
         if (c->rows[b] >= (double)rows) {
-            if (lower_rows == 0) return s; /* fewer rows than were ever seen */
+            if (lower_rows == 0) return s * (0.5 + 0.5 * (double)rows / c->rows[b]); /* fewer than were ever seen */
             double part = ((double)rows - lower_rows) / (c->rows[b] - lower_rows);
             return lower + part * (s - lower);
         }
@@ -55,11 +57,6 @@ void pawl__chances_learn(pawl_chances *c, int drafted, int accepted)
     /* A draft behind a rejected one says nothing about itself. */
     for (int i = 0; i < drafted && i <= accepted; i++)
         c->accept[i] += FORGET * ((i < accepted ? 1.0 : 0.0) - c->accept[i]);
-}
-
-static int clamp(int k, int most)
-{
-    return k < 0 ? 0 : k < most ? k : most;
 }
 
 /* The chance that the lane's next draft (number k) is accepted, all before it included. */
@@ -104,20 +101,37 @@ static void choose_best(const pawl_load *l, pawl_load_lane *lanes, int n, int64_
     }
 }
 
+/* The same number for each lane, as far as the lanes and the rows allow. */
+static void choose_same(pawl_load_lane *lanes, int n, int64_t most_rows, int k)
+{
+    int64_t each = most_rows / n - 1;
+    if (k > each) k = (int)each;
+    for (int i = 0; i < n; i++) lanes[i].k = k < lanes[i].most ? k : lanes[i].most;
+}
+
+static int known(const pawl_load *l, int64_t rows)
+{
+    return l->target.times[bin_of(rows)] >= FIRST_TIMES;
+}
+
 void pawl__load_choose(pawl_load *l, pawl_load_lane *lanes, int n, int64_t other_rows, int64_t most_rows)
 {
     int64_t round = l->rounds++;
     if (n == 0) return;
-    if (pawl__cost_at(&l->target, 1) == 0 || pawl__cost_at(&l->draft, 1) == 0) {
-        int64_t each = most_rows / n - 1;
-        for (int i = 0; i < n; i++) lanes[i].k = clamp(each < FIRST_DRAFTS ? (int)each : FIRST_DRAFTS, lanes[i].most);
+    if (other_rows == 0 && !known(l, n)) {
+        choose_same(lanes, n, most_rows, 0); /* what a step costs without drafts is what all else is compared with */
         return;
     }
-    choose_best(l, lanes, n, other_rows, most_rows);
-    if (round % EXPLORE_EVERY) return;
-    pawl_load_lane *lane = &lanes[round / EXPLORE_EVERY % n];
-    int up = lane->k == 0 || round / EXPLORE_EVERY % 2 == 0;
     int64_t rows = n;
+    choose_same(lanes, n, most_rows, 1);
     for (int i = 0; i < n; i++) rows += lanes[i].k;
-    if (!up || rows < most_rows) lane->k = clamp(lane->k + (up ? 1 : -1), lane->most);
+    if (rows == n || pawl__cost_at(&l->target, 1) == 0 || pawl__cost_at(&l->draft, 1) == 0) return;
+    if (other_rows == 0 && !known(l, rows)) return;
+    choose_best(l, lanes, n, other_rows, most_rows);
+    if (other_rows > 0 || round % EXPLORE_EVERY) return;
+    int most = 0;
+    for (int i = 0; i < n; i++) most = lanes[i].k > most ? lanes[i].k : most;
+    /* In turn one more than the best, none, and one less: alike for all, since the time of a step is by all its rows. */
+    int64_t turn = round / EXPLORE_EVERY % 4;
+    choose_same(lanes, n, most_rows, turn % 2 == 0 ? most + 1 : turn == 1 || most == 0 ? 0 : most - 1);
 }

@@ -11,6 +11,7 @@ enum { PAWL_LOAD_DRAFT = 8, PAWL_LOAD_BINS = 48 };
 /* Seconds by rows: exact up to 16, then in growing bins; means with forgetting, straight lines between what is known. */
 typedef struct pawl_cost {
     double seconds[PAWL_LOAD_BINS], rows[PAWL_LOAD_BINS]; /* means of what fell into the bin; rows 0: nothing yet */
+    int times[PAWL_LOAD_BINS];                            /* how often something did, counted up to a few */
 } pawl_cost;
 void pawl__cost_learn(pawl_cost *c, int64_t rows, double seconds);
 /* 0 while nothing is known. Never falls as rows rise. */
@@ -34,8 +35,9 @@ typedef struct pawl_load_lane {
     int k;    /* out */
 } pawl_load_lane;
 
-/* other_rows: rows of the step that are not decoding (prefill). most_rows: for decoding rows together, at least n. Now and
- * then one draft more or less is chosen than is best, so that costs and chances stay known. */
+/* other_rows: rows of the step that are not decoding (prefill). most_rows: for decoding rows together, at least n. A
+ * number of sequences that is new decodes a few steps without drafts and then with one each; later every 32nd step tries
+ * another number for all (none, one more, one less), so that costs and chances stay known. */
 void pawl__load_choose(pawl_load *l, pawl_load_lane *lanes, int n, int64_t other_rows, int64_t most_rows);
 
 #endif

@@ -148,7 +148,7 @@ static void streams_equal_their_runs_alone(void **state)
     tiny.kv_tokens = context + 2 * PAWL_KV_PAGE;
     tiny.prefix_bytes = 2 << 20;
     run_jobs(jobs, &tiny, &preemptions);
-    if (n_tokens >= 40) assert_true(preemptions > 0);
+    if (n_streams >= 32 && n_tokens >= 40) assert_true(preemptions > 0); /* fewer may fit one after another */
     free(jobs);
 }
 
