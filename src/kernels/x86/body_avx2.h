@@ -22,6 +22,12 @@ typedef struct linear_part {
 } linear_part;
 void pawl__linear_part_avx2(const linear_part *p, int64_t n0, int64_t n1);
 
+/* Two of the ways that it takes: FP8 weights and 1 to LINEAR_FP8_ROWS rows of x; any weights by strips that are decoded
+ * first, for at most 48 rows of x. */
+enum { LINEAR_FP8_ROWS = 4 };
+void pawl__linear_fp8_avx2(const linear_part *p, int64_t n0, int64_t n1);
+void pawl__linear_packed_avx2(const linear_part *p, int64_t n0, int64_t n1);
+
 /* Rows of w in one task: a multiple of 16 outputs (a cache line of y), at least about 16 KB of weights or as much work. */
 int64_t pawl__chunk_avx2(const pawl_wmat *w, int64_t m);
 

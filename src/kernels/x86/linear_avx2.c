@@ -584,8 +584,17 @@ static void packed(const linear_part *p, int64_t n0, int64_t n1, int64_t j0, int
     }
 }
 
+void pawl__linear_packed_avx2(const linear_part *p, int64_t n0, int64_t n1)
+{
+    packed(p, n0, n1, 0, p->m);
+}
+
 void pawl__linear_part_avx2(const linear_part *p, int64_t n0, int64_t n1)
 {
+    if (is_fp8(p->w->q) && p->m > 0 && p->m <= LINEAR_FP8_ROWS) {
+        pawl__linear_fp8_avx2(p, n0, n1);
+        return;
+    }
     if (p->m <= direct_rows(p->w->q)) {
         direct(p, n0, n1);
         return;
