@@ -13,6 +13,8 @@ static const double TRIAL_SHARE = 0.01, FADE = 1 - 1.0 / 512;
 /* Times are skewed: a neighbour's process makes a round longer, nothing makes it shorter. So a mean follows a shorter round
  * faster than a longer one, and no single round counts for more than a multiple of the mean. */
 static const double FOLLOW_DOWN = 0.3, FOLLOW_UP = 0.1, MOST = 3;
+/* Trials are rare: a shorter round is believed sooner. */
+static const double TRIAL_FOLLOW_DOWN = 0.7;
 /* Time of one more draft, in plain rounds, until two numbers have been measured. */
 static const double ROW_GUESS = 0.25;
 /* The same for a position that waits for the draft layer. */
@@ -83,6 +85,19 @@ static int clip(int k, int max)
     return k < 0 ? 0 : k > max ? max : k;
 }
 
+/* What a trial tries while k drafts are best: the neighbours, and now and then none, whose time all else is judged by. */
+static int neighbour(const pawl_adapt *a, int k, int max)
+{
+    switch (a->rounds / TRIAL_EVERY % 4) {
+    case 0:
+        return k - 1;
+    case 2:
+        return 0;
+    default:
+        return clip(k + 1, max);
+    }
+}
+
 int pawl__adapt_choose(pawl_adapt *a, int max, int64_t waiting)
 {
     a->trial = 0;
@@ -94,7 +109,7 @@ int pawl__adapt_choose(pawl_adapt *a, int max, int64_t waiting)
         k = 0;
         rate = 1 / round_seconds(a, 0);
     }
-    int other = k == 0 ? best(a, 1, max, &other_rate) : clip((a->rounds / TRIAL_EVERY) % 2 ? k + 1 : k - 1, max);
+    int other = k == 0 ? best(a, 1, max, &other_rate) : neighbour(a, k, max);
     /* As if all of the trial's drafts will fail: then a round's time has bought one token. */
     double price = round_seconds(a, other) - 1 / rate;
     double catch_up = a->costs.catch_up > 0 ? a->costs.catch_up : CATCH_UP_GUESS * round_seconds(a, 0);
@@ -106,7 +121,7 @@ int pawl__adapt_choose(pawl_adapt *a, int max, int64_t waiting)
     return other;
 }
 
-static void learn_seconds(double *mean, int few, double t)
+static void learn_seconds(double *mean, int few, double down, double t)
 {
     if (*mean <= 0) {
         *mean = t;
@@ -114,7 +129,7 @@ static void learn_seconds(double *mean, int few, double t)
     }
     if (few && t < *mean) *mean = t; /* the first ones were slow for reasons of their own */
     if (t > MOST * *mean) t = MOST * *mean;
-    *mean += (t < *mean ? FOLLOW_DOWN : FOLLOW_UP) * (t - *mean);
+    *mean += (t < *mean ? down : FOLLOW_UP) * (t - *mean);
 }
 
 void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r)
@@ -136,10 +151,10 @@ void pawl__adapt_learn(pawl_adapt *a, const pawl_round *r)
     }
     /* A round in which the draft layer caught up with a long stretch is no example of its number. */
     if (r->caught_up <= PAWL_SEQ_MAX_DRAFT + 1) {
-        learn_seconds(&a->costs.seconds[k], a->costs.measured[k] < FEW, t);
+        learn_seconds(&a->costs.seconds[k], a->costs.measured[k] < FEW, a->trial ? TRIAL_FOLLOW_DOWN : FOLLOW_DOWN, t);
         a->costs.measured[k] += a->costs.measured[k] < FEW;
     } else {
-        learn_seconds(&a->costs.catch_up, 0, r->draft_seconds / (double)r->caught_up);
+        learn_seconds(&a->costs.catch_up, 0, FOLLOW_DOWN, r->draft_seconds / (double)r->caught_up);
     }
     a->trial = 0;
 }
