@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "server/json_text.h"
 
+enum { WAITING_INPUT = 64 << 10 /* bytes of a next request that are taken while an answer is made */ };
+
 /* A request id from the client is taken over when it is harmless in a log line and a header. */
 static int good_id(const char *s)
 {
@@ -131,6 +133,11 @@ void call_reply(call *c, int status, const char *type, const pawl_buf *body)
     if (type) call_header(c, "Content-Type", type);
     if (atomic_load(&c->server->state) == SERVER_DRAINING) call_header(c, "Connection", "close");
     if (b && body) evbuffer_add(b, body->data, body->len);
+    if (c->waiting) {
+        struct bufferevent *bev = evhttp_connection_get_bufferevent(c->conn->evcon);
+        bufferevent_setwatermark(bev, EV_READ, 0, 0);
+        bufferevent_set_timeouts(bev, &c->server->idle_time, &c->server->write_time);
+    }
     log_end(c);
     release(c); /* first: sending may end the connection */
     evhttp_send_reply(req, status, reason(status), b);
@@ -182,6 +189,22 @@ void call_fail(call *c, const char *param, const pawl_err *err)
         pawl__log(PAWL_LOG_ERROR, "http", "id=%s %s: %s", c->id, pawl_status_name(err->status), err->text);
         call_error(c, 500, NULL, NULL, err->text);
     }
+}
+
+/* evhttp stops reading while a request is answered, and so would not see the client go before the answer is written. The
+ * read timeout would cut a long wait. */
+void call_wait(call *c)
+{
+    struct bufferevent *bev = evhttp_connection_get_bufferevent(c->conn->evcon);
+    bufferevent_data_cb read, write;
+    bufferevent_event_cb event;
+    void *arg;
+    bufferevent_getcb(bev, &read, &write, &event, &arg);
+    bufferevent_setcb(bev, NULL, write, event, arg); /* what comes now is the next request: it waits */
+    bufferevent_setwatermark(bev, EV_READ, 0, WAITING_INPUT);
+    bufferevent_set_timeouts(bev, NULL, &c->server->write_time);
+    bufferevent_enable(bev, EV_READ);
+    c->waiting = 1;
 }
 
 void call_stream_begin(call *c)

@@ -549,7 +549,10 @@ void completion_begin(call *c, int chat)
         call_fail(c, chat ? "messages" : "prompt", &err);
         return;
     }
-    if (!p->q.stream) return;
+    if (!p->q.stream) {
+        call_wait(c);
+        return;
+    }
     call_stream_begin(c);
     role_chunks(p);
     for (size_t i = 0; p->q.echo && i < p->n_choices; i++) write_chunk(p, i, NULL);

@@ -88,7 +88,7 @@ struct call {
     call *next, *prev;
     char id[64]; /* x-request-id */
     double started;
-    int streaming, status;
+    int streaming, waiting, status;
     size_t sent;            /* bytes of the body */
     completion *completion; /* NULL for what is answered at once */
     char tenant[20];        /* names the API key without giving it away; "" where none is asked for */
@@ -102,6 +102,8 @@ void call_error(call *c, int status, const char *param, const char *code, const 
 /* From a failed library call: EINVAL, EFORMAT 400, EBUSY 429, ECANCELED 503, the rest 500. */
 void call_fail(call *c, const char *param, const pawl_err *err);
 void call_header(call *c, const char *name, const char *value);
+/* The answer will come later and whole: until then it is noticed when the client goes. */
+void call_wait(call *c);
 /* A stream of server-sent events: headers, then pieces, then the end. */
 void call_stream_begin(call *c);
 /* drained (may be NULL) is called once the client has taken all that was sent. */

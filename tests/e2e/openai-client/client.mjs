@@ -132,9 +132,10 @@ test("abort in mid-stream", async () => {
   }
   await dropped_becomes(before + 2);
 
-  const whole = client.chat.completions.create({ ...body, max_tokens: 500, stream: false }, { signal: control.signal });
+  const whole = client.chat.completions.create({ ...body, max_tokens: 3000, stream: false }, { signal: control.signal });
   setTimeout(() => control.abort(), 50);
   await assert.rejects(whole, OpenAI.APIUserAbortError);
+  await dropped_becomes(before + 3);
   assert.equal((await client.chat.completions.create({ model, messages, temperature: 0 })).choices[0].message.content, "42");
 });
 
