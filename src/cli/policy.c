@@ -96,7 +96,7 @@ static const struct argp_option model_options[] = {
     {0, 0, 0, 0, "The machine:", 40},
     {"threads", KEY_THREADS, "N", 0, "Threads that compute (default: the CPUs that this process is granted)", 40},
     {"context", KEY_CONTEXT, "N", 0, "Longest sequence in tokens (default: the model's, at most 8192)", 40},
-    {"chunk", KEY_CHUNK, "N", 0, "Rows per prefill step (default 256); never changes a result", 40},
+    {"chunk", KEY_CHUNK, "N", 0, "Token rows of a step at most (default 256); never changes a result", 40},
     {"log-json", KEY_LOG_JSON, 0, 0, "Log lines on standard error as JSON objects (PAWL_LOG=debug shows more of them)",
      40},
     {0, 0, 0, 0, "Debugging aids:", 60},

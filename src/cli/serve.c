@@ -34,7 +34,6 @@ enum {
     KEY_KV_TOKENS,
     KEY_PREFIX_BYTES,
     KEY_QUEUE,
-    KEY_ROWS,
     KEY_DRAFT,
     KEY_NO_LOAD_RULE,
     KEY_TRACE,
@@ -78,7 +77,6 @@ static const struct argp_option options[] = {
     {"slots", KEY_SLOTS, "N", 0, "Sequences that run at once (default: as memory allows, at most 64)", 3},
     {"kv-tokens", KEY_KV_TOKENS, "N", 0, "Positions that the KV cache holds (default: from memory)", 3},
     {"prefix-bytes", KEY_PREFIX_BYTES, "BYTES", 0, "Budget of the prefix cache; 0: none (default: from memory)", 3},
-    {"rows", KEY_ROWS, "N", 0, "Token rows of one step (default 256)", 3},
     {"draft", KEY_DRAFT, "N|auto", 0, "Tokens drafted a round; never changes a byte (default auto)", 3},
     {"no-load-rule", KEY_NO_LOAD_RULE, 0, 0, "Draft as much under load as without", 3},
     {"trace", KEY_TRACE, "FILE", 0, "Write each step in Chrome's trace format", 3},
@@ -106,9 +104,6 @@ static error_t parse_engine(int key, char *arg, struct argp_state *st)
         break;
     case KEY_QUEUE:
         a->engine.max_queue = (int32_t)cli_int(st, "--queue", arg, 1, 1000000);
-        break;
-    case KEY_ROWS:
-        a->engine.max_rows = (int32_t)cli_int(st, "--rows", arg, 1, 4096);
         break;
     case KEY_DRAFT:
         parse_draft(st, a, arg);
@@ -330,6 +325,7 @@ static pawl_status open_all(serve_args *a, serving *v, pawl_err *err)
         return pawl__fail(err, PAWL_EUNSUPPORTED, "%s has no tokenizer.json: there is no text to serve", a->model);
     if (info.has_template) PAWL_TRY(pawl_chat_open(v->model, &v->chat, err));
     a->engine.context = a->machine.context;
+    a->engine.max_rows = a->machine.chunk;
     PAWL_TRY(pawl_engine_create(v->model, &a->engine, &v->engine, err));
     route_lines(a, &v->metrics);
     const pawl_served served = {
