@@ -20,6 +20,10 @@ typedef struct linear_part {
     const int64_t *yrows;
     int64_t m;
 } linear_part;
+typedef void (*linear_part_fn)(const linear_part *p, int64_t n0, int64_t n1);
+/* The linear op out of parts of `chunk` outputs, which the threads share; linear_run.c. */
+pawl_status pawl__x86_linear(const pawl_linear_args *a, linear_part_fn fn, int64_t chunk, pawl_exec *ex, pawl_err *err);
+
 void pawl__linear_part_avx2(const linear_part *p, int64_t n0, int64_t n1);
 
 /* Two of the ways that it takes: FP8 weights and 1 to LINEAR_FP8_ROWS rows of x; any weights by strips that are decoded

@@ -11,12 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "quant/codes.h"
+#include "kernels/x86/linear_rows.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
-    BLOCK = 128,   /* k of one FP8 block scale */
     STRIP = 512,   /* k that are decoded together */
     TILE_M = 6,    /* rows of x in a tile at most: 12 accumulators of 16 registers */
     PACKED_N = 8,  /* weight rows decoded together: 16 KB of f32 */
@@ -37,28 +36,6 @@ typedef struct tile {
     float *acc;
     int64_t acc_ld;
 } tile;
-
-/* 2^(e-127) without a branch: bit 22 makes 255 a NaN and 0 the subnormal 2^-127. */
-INLINE float e8m0(uint8_t e)
-{
-    return pawl__f32_from_bits(((uint32_t)e << 23) | ((uint32_t)((uint8_t)(e + 1) < 2) << 22));
-}
-
-INLINE int step_bytes(pawl_quant q)
-{
-    switch (q) {
-    case PAWL_Q_F32:
-        return 64;
-    case PAWL_Q_F16:
-    case PAWL_Q_BF16:
-        return 32;
-    case PAWL_Q_NVFP4:
-    case PAWL_Q_MXFP4:
-        return 8;
-    default:
-        return 16;
-    }
-}
 
 /* Whether half a step can be decoded without the other half. */
 INLINE int has_halves(pawl_quant q)
@@ -303,32 +280,6 @@ static void strip_any(pawl_quant q, int nr, int mr, const tile *t)
     }
 }
 
-static int is_fp8(pawl_quant q)
-{
-    return q == PAWL_Q_FP8BLK || q == PAWL_Q_FP8TEN || q == PAWL_Q_FP8CH;
-}
-
-static int is_fp4(pawl_quant q)
-{
-    return q == PAWL_Q_NVFP4 || q == PAWL_Q_MXFP4;
-}
-
-/* Codes of row n from k on; k is a multiple of 16. */
-static const uint8_t *codes_at(const pawl_wmat *w, int64_t n, int64_t k)
-{
-    return (const uint8_t *)w->data + n * w->ld + k / 16 * step_bytes(w->q);
-}
-
-static const uint8_t *bscale_at(const pawl_wmat *w, int64_t n, int64_t k)
-{
-    return is_fp4(w->q) ? w->bscale + n * w->scale_ld + (w->q == PAWL_Q_NVFP4 ? k / 16 : k / 32) : NULL;
-}
-
-static const float *block_scale(const pawl_wmat *w, int64_t n, int64_t k)
-{
-    return w->scale + (w->row0 + n) / BLOCK * w->scale_ld + k / BLOCK;
-}
-
 /* The codes after the last full 16, rem < 16. FP4 formats have none. */
 static void decode_tail(pawl_quant q, const uint8_t *p, int rem, float *out)
 {
@@ -433,20 +384,7 @@ static float reduce(const float *acc)
 /* Lanes of output n for rows j0 .. j0+mr-1 become y. */
 static void finish(const linear_part *p, int64_t n, int64_t j0, int64_t mr, const float *acc)
 {
-    const pawl_wmat *w = p->w;
-    for (int64_t c = 0; c < mr; c++) {
-        float v = reduce(acc + c * 16);
-        if (w->q == PAWL_Q_FP8TEN) v *= w->scale[0];
-        if (w->q == PAWL_Q_FP8CH) v *= w->scale[n];
-        if (w->q == PAWL_Q_NVFP4) v *= w->scale2;
-        if (p->bias) v += p->bias[n];
-        p->y[(p->yrows ? p->yrows[j0 + c] : j0 + c) * p->ldy + n] = v;
-    }
-}
-
-static const float *x_row(const linear_part *p, int64_t j)
-{
-    return p->x + (p->xrows ? p->xrows[j] : j) * p->ldx;
+    for (int64_t c = 0; c < mr; c++) y_row(p, j0 + c)[n] = scaled_sum(p, n, reduce(acc + c * 16));
 }
 
 /* Moves a tile's operands on by some steps of 16 k. */
@@ -609,30 +547,9 @@ int64_t pawl__chunk_avx2(const pawl_wmat *w, int64_t m)
     return (rows + 15) / 16 * 16;
 }
 
-typedef struct linear_job {
-    linear_part part;
-    int64_t chunk;
-} linear_job;
-
-static void linear_task(void *ctx, int task, int thread)
-{
-    (void)thread;
-    const linear_job *job = ctx;
-    int64_t n0 = task * job->chunk, n = job->part.w->n;
-    pawl__linear_part_avx2(&job->part, n0, n - n0 < job->chunk ? n : n0 + job->chunk);
-}
-
 pawl_status pawl__linear_run_avx2(const void *args, pawl_exec *ex, pawl_err *err)
 {
     const pawl_linear_args *a = args;
-    if (a->w->q <= PAWL_Q_NONE || a->w->q >= PAWL_QUANT_COUNT)
-        return pawl__fail(err, PAWL_EINVAL, "linear: weight format %d is unknown", (int)a->w->q);
-    if (a->ldx < a->w->k || a->ldy < a->w->n)
-        return pawl__fail(err, PAWL_EINVAL, "linear: rows of %lld and %lld floats for k=%lld, n=%lld",
-                          (long long)a->ldx, (long long)a->ldy, (long long)a->w->k, (long long)a->w->n);
-    linear_job job = {{.w = a->w, .bias = a->bias, .x = a->x, .ldx = a->ldx, .y = a->y, .ldy = a->ldy, .m = a->m},
-                      pawl__chunk_avx2(a->w, a->m)};
-    pawl__pool_run(ex->pool, (int)((a->w->n + job.chunk - 1) / job.chunk), linear_task, &job);
-    return PAWL_OK;
+    return pawl__x86_linear(a, pawl__linear_part_avx2, pawl__chunk_avx2(a->w, a->m), ex, err);
 }
 #endif

@@ -482,30 +482,10 @@ int64_t pawl__chunk_avx512(const pawl_wmat *w, int64_t m, int threads)
     return (rows + 15) / 16 * 16 > 0 ? (rows + 15) / 16 * 16 : 16;
 }
 
-typedef struct linear_job {
-    linear_part part;
-    int64_t chunk;
-} linear_job;
-
-static void linear_task(void *ctx, int task, int thread)
-{
-    (void)thread;
-    const linear_job *job = ctx;
-    int64_t n0 = task * job->chunk, n = job->part.w->n;
-    pawl__linear_part_avx512(&job->part, n0, n - n0 < job->chunk ? n : n0 + job->chunk);
-}
-
 pawl_status pawl__linear_run_avx512(const void *args, pawl_exec *ex, pawl_err *err)
 {
     const pawl_linear_args *a = args;
-    if (a->w->q <= PAWL_Q_NONE || a->w->q >= PAWL_QUANT_COUNT)
-        return pawl__fail(err, PAWL_EINVAL, "linear: weight format %d is unknown", (int)a->w->q);
-    if (a->ldx < a->w->k || a->ldy < a->w->n)
-        return pawl__fail(err, PAWL_EINVAL, "linear: rows of %lld and %lld floats for k=%lld, n=%lld",
-                          (long long)a->ldx, (long long)a->ldy, (long long)a->w->k, (long long)a->w->n);
-    linear_job job = {{.w = a->w, .bias = a->bias, .x = a->x, .ldx = a->ldx, .y = a->y, .ldy = a->ldy, .m = a->m},
-                      pawl__chunk_avx512(a->w, a->m, pawl__exec_threads(ex))};
-    pawl__pool_run(ex->pool, (int)((a->w->n + job.chunk - 1) / job.chunk), linear_task, &job);
-    return PAWL_OK;
+    return pawl__x86_linear(a, pawl__linear_part_avx512, pawl__chunk_avx512(a->w, a->m, pawl__exec_threads(ex)), ex,
+                            err);
 }
 #endif

@@ -243,11 +243,9 @@ static pawl_status start(const char *op, const moe_isa *isa, const pawl_experts 
     return PAWL_OK;
 }
 
-/* Sorts n rows by expert; ids outside [0, experts) have none. Row j of the block is row (j + j0) / per_row of x, and
- * job->pos receives its place or -1. */
-static void sort_rows(moe_job *job, const int32_t *ids, int64_t j0, int64_t n, int64_t per_row)
+void pawl__moe_sort(const int32_t *ids, int64_t n, int64_t j0, int64_t per_row, int64_t experts, int64_t *first,
+                    int64_t *rows, int64_t *pos)
 {
-    int64_t experts = job->ex->n, *first = job->first;
     memset(first, 0, (size_t)(experts + 1) * sizeof *first);
     for (int64_t j = 0; j < n; j++)
         if (ids[j0 + j] >= 0 && ids[j0 + j] < experts) first[ids[j0 + j]]++;
@@ -260,8 +258,8 @@ static void sort_rows(moe_job *job, const int32_t *ids, int64_t j0, int64_t n, i
     for (int64_t j = 0; j < n; j++) {
         int32_t id = ids[j0 + j];
         int in = id >= 0 && id < experts;
-        if (in) job->rows[first[id]] = (j0 + j) / per_row;
-        job->pos[j] = in ? first[id] : -1;
+        if (in) rows[first[id]] = (j0 + j) / per_row;
+        pos[j] = in ? first[id] : -1;
         if (in) first[id]++;
     }
     /* each entry has moved to its expert's end, which is where the next one begins */
@@ -281,7 +279,8 @@ pawl_status pawl__moe_body(const moe_isa *isa, const void *args, pawl_exec *ex, 
     job.sum = a;
     for (job.t0 = 0; job.t0 < a->m; job.t0 = job.t1) {
         job.t1 = at_most(job.t0 + most / a->top_k, a->m);
-        sort_rows(&job, a->ids, job.t0 * a->top_k, (job.t1 - job.t0) * a->top_k, a->top_k);
+        pawl__moe_sort(a->ids, (job.t1 - job.t0) * a->top_k, job.t0 * a->top_k, a->top_k, job.ex->n, job.first,
+                       job.rows, job.pos);
         run_block(&job, ex);
     }
     return PAWL_OK;
@@ -337,7 +336,7 @@ pawl_status pawl__moe_grouped_body(const moe_isa *isa, const void *args, pawl_ex
     job.x = a->x;
     job.y = a->y;
     for (int64_t t = 0; t < a->m; t += most) {
-        sort_rows(&job, a->expert, t, at_most(most, a->m - t), 1);
+        pawl__moe_sort(a->expert, at_most(most, a->m - t), t, 1, job.ex->n, job.first, job.rows, job.pos);
         run_block(&job, ex);
     }
     return PAWL_OK;

@@ -31,4 +31,10 @@ size_t pawl__moe_scratch(const pawl_query *q, int64_t m, int threads);
 size_t pawl__moe_masked_scratch(const pawl_query *q, int64_t m, int threads);
 size_t pawl__moe_grouped_scratch(const pawl_query *q, int64_t m, int threads);
 
+/* Sorts n (row, expert) pairs by expert: pair j is ids[j0 + j] of row (j0 + j) / per_row of x. Those of expert e come to
+ * places first[e] .. first[e+1]-1 (first: [experts + 1]) of rows [n]; pos [n] receives each pair's place, -1 for an id outside
+ * [0, experts). */
+void pawl__moe_sort(const int32_t *ids, int64_t n, int64_t j0, int64_t per_row, int64_t experts, int64_t *first,
+                    int64_t *rows, int64_t *pos);
+
 #endif

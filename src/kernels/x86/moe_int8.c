@@ -4,6 +4,7 @@
  * task owns whole groups of 32 columns; columns of H, where a task goes through all experts and adds them up in the order of
  * k, so that what they give never leaves the thread. Many rows are taken in blocks, so that scratch stays bounded. */
 #include "kernels/x86/int8.h"
+#include "kernels/x86/moe_body.h"
 
 #if defined(__x86_64__)
 #include <string.h>
@@ -165,24 +166,9 @@ static void down_task(void *ctx, int task, int thread)
 static void sort_pairs(moe_job *job)
 {
     const pawl_moe_args *a = job->a;
-    const int32_t *ids = a->ids + job->t0 * a->top_k;
-    int64_t experts = a->experts->n, pairs = (job->t1 - job->t0) * a->top_k, *first = job->first, sum = 0;
-    memset(first, 0, (size_t)(experts + 1) * sizeof *first);
-    for (int64_t j = 0; j < pairs; j++)
-        if (ids[j] >= 0 && ids[j] < experts) first[ids[j]]++;
-    for (int64_t e = 0; e <= experts; e++) {
-        int64_t count = first[e];
-        first[e] = sum;
-        sum += count;
-    }
-    for (int64_t j = 0; j < pairs; j++) {
-        int in = ids[j] >= 0 && ids[j] < experts;
-        job->pos[j] = in ? first[ids[j]] : -1;
-        if (in) job->rows[first[ids[j]]++] = j / a->top_k;
-    }
-    /* each entry has moved to its expert's end, which is where the next one begins */
-    memmove(first + 1, first, (size_t)experts * sizeof *first);
-    first[0] = 0;
+    int64_t experts = a->experts->n, *first = job->first;
+    pawl__moe_sort(a->ids + job->t0 * a->top_k, (job->t1 - job->t0) * a->top_k, 0, a->top_k, experts, first, job->rows,
+                   job->pos);
     job->n_chosen = 0;
     for (int64_t e = 0; e < experts; e++)
         if (first[e + 1] > first[e]) job->chosen[job->n_chosen++] = e;
